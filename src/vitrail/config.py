@@ -18,7 +18,7 @@ Pair = tuple[int, int]
 PATCHES = ("conv", "linear")
 STEMS = ("none", "conv", "resnet")
 POSITIONS = ("learned", "learned-patches", "learned-2d", "relative", "rotary", "sincos-1d", "sincos-2d", "none")
-POOLS = ("cls", "mean", "attention")
+POOLS = ("cls", "mean", "cls+mean", "attention")
 NORMS = ("pre", "post")
 FINAL_NORMS = ("tokens", "pooled", "none")
 HEADS = ("linear", "tanh", "relu")
@@ -93,12 +93,13 @@ class ViTConfig(_Config):
         for name, known in _CHOICES.items():
             one_of(name, getattr(self, name), known)
         self._resolve()
-        self._check_fit()
+        self._check_parts()
+        self._check_positions()
 
     def _resolve(self) -> None:
         """Fill in what follows from the other choices, so that a written config is complete."""
         if self.class_token is None:
-            _set(self, class_token=self.pool == "cls")
+            _set(self, class_token=self.pool in ("cls", "cls+mean"))
         if self.final_norm is None:
             _set(self, final_norm="tokens" if self.norm == "pre" else "none")
         one_of("final_norm", self.final_norm, FINAL_NORMS)
@@ -106,11 +107,15 @@ class ViTConfig(_Config):
             _set(self, head_dim=self.dim)
         _positive("head_dim", self.head_dim)
 
-    def _check_fit(self) -> None:
+    def _check_parts(self) -> None:
         for image, patch in zip(self.image_size, self.patch_size, strict=True):
             check_divisible(image, patch)
-        if self.pool == "cls" and not self.class_token:
-            raise ConfigError("pool='cls' reads the class token, but class_token=False", fix="use pool='mean'")
+        if self.pool in ("cls", "cls+mean") and not self.class_token:
+            raise ConfigError(f"pool={self.pool!r} reads the class token, but class_token=False", fix="use pool='mean'")
+        if self.pool == "attention" and self.dim % self.heads:
+            raise ConfigError(f"pool='attention' splits dim={self.dim} into heads={self.heads}", fix="make it divide")
+        if self.pool == "cls+mean" and self.final_norm == "pooled":
+            raise ConfigError("pool='cls+mean' is normalised before pooling", fix="use final_norm='tokens'")
         if self.stem != "none" and self.patches == "linear":
             raise ConfigError(f"patches='linear' does not go with stem={self.stem!r}", fix="use patches='conv'")
         if self.patch_norm and self.patches != "linear":
@@ -122,7 +127,6 @@ class ViTConfig(_Config):
                 f"patch_size={_show(self.patch_size)} is not a multiple of the stem's stride {_show(self.stem_stride)}",
                 fix=f"use patch_size={_show(self.stem_stride)} or a multiple",
             )
-        self._check_positions()
 
     def _check_positions(self) -> None:
         needs = {"learned-2d": ("dim", 2), "sincos-1d": ("dim", 2), "sincos-2d": ("dim", 4), "rotary": ("dim_head", 4)}
@@ -143,6 +147,11 @@ class ViTConfig(_Config):
     def prefix_tokens(self) -> int:
         """Tokens in front of the patches: the class token and the registers."""
         return int(bool(self.class_token)) + self.registers
+
+    @property
+    def feature_dim(self) -> int:
+        """Width of the pooled features."""
+        return 2 * self.dim if self.pool == "cls+mean" else self.dim
 
     @property
     def stem_stride(self) -> Pair:

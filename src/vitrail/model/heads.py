@@ -38,6 +38,19 @@ class MeanOfPatches(nn.Module):
         return tokens[:, self.prefix :].mean(dim=1)
 
 
+class ClassAndMean(nn.Module):
+    """The class token beside the mean of the patches, twice as wide (DINOv2's linear classifier)."""
+
+    reads: int | None = None
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.prefix = config.prefix_tokens
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return torch.cat([tokens[:, 0], tokens[:, self.prefix :].mean(dim=1)], dim=1)
+
+
 class AttentionPool(nn.Module):
     """One learned query attends to all tokens, then an MLP: big_vision's MAP head, with timm's names."""
 
@@ -64,9 +77,10 @@ class AttentionPool(nn.Module):
         return (pooled + self.mlp(self.norm(pooled)))[:, 0]
 
 
-POOLS: dict[str, type[ClassToken | MeanOfPatches | AttentionPool]] = {
+POOLS: dict[str, type[ClassToken | MeanOfPatches | ClassAndMean | AttentionPool]] = {
     "cls": ClassToken,
     "mean": MeanOfPatches,
+    "cls+mean": ClassAndMean,
     "attention": AttentionPool,
 }
 
@@ -77,7 +91,7 @@ class PreLogits(nn.Module):
     def __init__(self, config: ViTConfig, activation: nn.Module) -> None:
         super().__init__()
         assert config.head_dim is not None
-        self.fc = nn.Linear(config.dim, config.head_dim)
+        self.fc = nn.Linear(config.feature_dim, config.head_dim)
         self.act = activation
 
     def forward(self, features: Tensor) -> Tensor:
@@ -89,7 +103,7 @@ def build_head(config: ViTConfig) -> tuple[nn.Module, nn.Module]:
     if config.num_classes == 0:
         return nn.Identity(), nn.Identity()
     if config.head == "linear":
-        return nn.Identity(), nn.Linear(config.dim, config.num_classes)
+        return nn.Identity(), nn.Linear(config.feature_dim, config.num_classes)
     assert config.head_dim is not None
     activation = nn.Tanh() if config.head == "tanh" else nn.ReLU()
     return PreLogits(config, activation), nn.Linear(config.head_dim, config.num_classes)

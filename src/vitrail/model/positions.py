@@ -12,7 +12,6 @@ B batch, N tokens, D width, H heads, d width per head, R x C rows and columns of
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -205,7 +204,6 @@ def places(count: int, trained: int) -> Tensor:
     return (torch.arange(count, dtype=torch.float64) + 0.5) * (trained / count) - 0.5
 
 
-@lru_cache(maxsize=32)
 def sincos_1d(grid: Pair, trained: Pair, dim: int) -> Tensor:
     rows, columns = places(grid[0], trained[0]), places(grid[1], trained[1])
     index = (rows[:, None] * trained[1] + columns).flatten()
@@ -213,7 +211,6 @@ def sincos_1d(grid: Pair, trained: Pair, dim: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()[None]  # sin, cos, sin, cos, ...
 
 
-@lru_cache(maxsize=32)
 def sincos_2d(grid: Pair, trained: Pair, dim: int) -> Tensor:
     frequencies = _frequencies(dim // 4, 10_000)
     columns = (places(grid[1], trained[1])[:, None] * frequencies).repeat(grid[0], 1)
@@ -221,7 +218,6 @@ def sincos_2d(grid: Pair, trained: Pair, dim: int) -> Tensor:
     return torch.cat([columns.sin(), columns.cos(), rows.sin(), rows.cos()], dim=1).float()[None]
 
 
-@lru_cache(maxsize=32)
 def rotary_angles(grid: Pair, trained: Pair, dim_head: int) -> Tensor:
     """An angle for each patch and pair of coordinates (N d/2): by row in the first half, by column in the second.
 
@@ -233,7 +229,6 @@ def rotary_angles(grid: Pair, trained: Pair, dim_head: int) -> Tensor:
     return torch.cat([rows, columns], dim=1).float()
 
 
-@lru_cache(maxsize=32)
 def offset_index(grid: Pair) -> Tensor:
     """For each pair of patches the row of the offset table: (R-1 + row difference, C-1 + column difference)."""
     rows, columns = grid

@@ -195,7 +195,7 @@ class ViT(nn.Module):
         table = self.positions.table_shape()
         self.pos_embed = None if table is None else nn.Parameter(torch.empty(table))
         self.pos_drop = nn.Dropout(config.emb_dropout)
-        rates = torch.linspace(0, config.drop_path, config.depth, device="cpu").tolist()
+        rates = [config.drop_path * i / max(1, config.depth - 1) for i in range(config.depth)]
         self.blocks = nn.ModuleList(BLOCKS[config.norm](config, rate) for rate in rates)
         self.norm = self._final_norm("tokens")
         self.attn_pool = POOLS[config.pool](config)
