@@ -1,3 +1,56 @@
-"""Vitrail: from a folder of pictures to a Vision Transformer you can trust, explain and ship."""
+"""Vitrail: from a folder of pictures to a Vision Transformer you can trust, explain and ship.
+
+The public API is the list below. Names are imported when they are first used, so `import vitrail` is instant and
+does not import torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vitrail.config import Preprocessing, ResNetConfig, ViTConfig
+    from vitrail.errors import VitrailError
+    from vitrail.model import ResNet, ViT, create_model
+    from vitrail.weights.artefact import Artefact
+    from vitrail.weights.convert import convert
+    from vitrail.weights.load import load
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "Artefact": "vitrail.weights.artefact",
+    "Preprocessing": "vitrail.config",
+    "ResNet": "vitrail.model",
+    "ResNetConfig": "vitrail.config",
+    "ViT": "vitrail.model",
+    "ViTConfig": "vitrail.config",
+    "VitrailError": "vitrail.errors",
+    "convert": "vitrail.weights.convert",
+    "create_model": "vitrail.model",
+    "load": "vitrail.weights.load",
+}
+
+__all__ = [
+    "Artefact",
+    "Preprocessing",
+    "ResNet",
+    "ResNetConfig",
+    "ViT",
+    "ViTConfig",
+    "VitrailError",
+    "convert",
+    "create_model",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'vitrail' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

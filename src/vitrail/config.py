@@ -120,6 +120,8 @@ class ViTConfig(_Config):
             raise ConfigError(f"patches='linear' does not go with stem={self.stem!r}", fix="use patches='conv'")
         if self.patch_norm and self.patches != "linear":
             raise ConfigError("patch_norm=True normalises flattened patches", fix="use patches='linear'")
+        if self.stem == "conv" and self.stem_stride == (1, 1):
+            raise ConfigError(f"stem='conv' halves the image, but patch_size={_show(self.patch_size)} is odd", fix="use an even one")
         if self.stem != "resnet" and self.stem_blocks:
             raise ConfigError(f"stem_blocks are for stem='resnet', not {self.stem!r}", fix="leave stem_blocks out")
         if any(patch % stride for patch, stride in zip(self.patch_size, self.stem_stride, strict=True)):
@@ -189,6 +191,8 @@ class ResNetConfig(_Config):
         _at_least_zero("num_classes", self.num_classes)
         _probability("drop_path", self.drop_path)
         one_of("stem", self.stem, ("imagenet", "small"))
+        if not self.blocks:
+            raise ConfigError("blocks=() makes no network", fix="(2, 2, 2, 2) is ResNet-18, (3, 4, 6, 3) ResNet-50")
         if self.width % 32:
             raise ConfigError(f"width={self.width} does not divide into 32 groups", fix="use a multiple of 32")
 

@@ -13,7 +13,8 @@ from torch.export import Dim, export
 from oracles import randomise, timm
 from vitrail.config import ResNetConfig
 from vitrail.errors import ConfigError
-from vitrail.model.resnet import DropPath, ResNet, SameConv2d, SamePad, StandardizedConv2d
+from vitrail.model.resnet import ResNet, SameConv2d, SamePad, StandardizedConv2d
+from vitrail.model.shared import DropPath
 
 R18 = ResNetConfig(image_size=224, num_classes=1000, blocks=(2, 2, 2, 2), bottleneck=False)
 R50 = ResNetConfig(image_size=224, num_classes=1000, blocks=(3, 4, 6, 3))

@@ -75,6 +75,7 @@ TABLE: list[tuple[str, Initialiser, str]] = [
     ("head.weight",              zeros,           "[fixup] no class is preferred, features are not disturbed"),
     ("head.fc.weight",           zeros,           "[bit] the same for the ResNet"),
     ("patch_embed.proj.weight",  lecun,           "[flax] nn.Conv"),
+    ("patch_embed.backbone.stages.*.norm3.weight", zeros, "[flax] every block of the hybrid's stem starts as identity"),
     ("*conv*.weight",            he,              "[bit] ReLU follows; standardised kernels forget their scale"),
     ("*norm*.weight",            ones,            "identity"),
     ("*.bias",                   zeros,           "everywhere else"),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vitrail.config import Pair, ViTConfig, check_divisible
 from vitrail.errors import ConfigError
+from vitrail.model.shared import check_channels
 from vitrail.model.stems import STEMS
 
 
@@ -64,11 +65,7 @@ PATCHES: dict[str, type[nn.Module]] = {"conv": ConvPatches, "linear": LinearPatc
 
 def check_images(images: Tensor, config: ViTConfig) -> Pair:
     """The grid of patches of these images; a picture the model cannot take is an error that says what it can."""
-    if images.dim() != 4 or images.shape[1] != config.channels:
-        raise ConfigError(
-            f"images have shape {tuple(images.shape)}, this model takes (batch, {config.channels}, height, width)",
-            fix="add the batch dimension" if images.dim() == 3 else f"give {config.channels} channels",
-        )
+    check_channels(images, config.channels)
     height, width = int(images.shape[2]), int(images.shape[3])
     if (height, width) != config.image_size:
         if not config.any_size:

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitrail.config import ResNetConfig
-from vitrail.errors import ConfigError
 from vitrail.model.init import initialise
+from vitrail.model.shared import DropPath, check_channels
 
 
 class StandardizedConv2d(nn.Conv2d):
@@ -80,20 +80,6 @@ class GroupNormReLU(GroupNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(super().forward(x), inplace=True)
-
-
-class DropPath(nn.Module):
-    """Stochastic depth: in training, an image skips the branch with this probability."""
-
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.probability == 0:
-            return x
-        one_each = x.new_ones(len(x), *[1] * (x.dim() - 1))  # B x 1 x ...
-        return x * F.dropout(one_each, self.probability)
 
 
 class Downsample(nn.Sequential):
@@ -256,7 +242,7 @@ class ResNet(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """B x C x H x W -> B x D: the last feature map, averaged over the picture."""
-        self._check(images)
+        check_channels(images, self.config.channels)
         maps: Tensor = self.norm(self.stages(self.stem(images)))  # B x D x H/32 x W/32 after four stages
         return maps.mean((2, 3))  # B x D
 
@@ -264,14 +250,6 @@ class ResNet(nn.Module):
         """B x D -> B x K."""
         logits: Tensor = self.head(features)
         return logits
-
-    def _check(self, images: Tensor) -> None:
-        channels = self.config.channels
-        if images.dim() != 4 or images.shape[1] != channels:
-            raise ConfigError(
-                f"images have shape {tuple(images.shape)}, this model takes (batch, {channels}, height, width)",
-                fix="add the batch dimension" if images.dim() == 3 else f"give {channels} channels",
-            )
 
 
 def _stem(config: ResNetConfig) -> nn.Sequential:

@@ -24,6 +24,7 @@ from vitrail.model.heads import POOLS, build_head
 from vitrail.model.init import initialise
 from vitrail.model.patches import PATCHES, check_images, cut
 from vitrail.model.positions import SCHEMES, Layout
+from vitrail.model.shared import DropPath
 from vitrail.model.trace import SILENT, Silent, Trace
 
 
@@ -105,20 +106,6 @@ class LayerScale(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.gamma
-
-
-class DropPath(nn.Module):
-    """Stochastic depth: in training, a sample skips the branch with this probability."""
-
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.probability == 0:
-            return x
-        keep = 1 - self.probability
-        return x * x.new_empty(len(x), *[1] * (x.dim() - 1)).bernoulli_(keep).div_(keep)
 
 
 class Block(nn.Module):

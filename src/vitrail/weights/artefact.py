@@ -44,11 +44,18 @@ class Artefact:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if self.classes is not None and len(self.classes) != self.model.config.num_classes:
-            raise WeightsError(
-                f"{len(self.classes)} class names for {self.model.config.num_classes} outputs",
-                fix="give one name for each class",
-            )
+        if self.classes is not None:
+            self.set_classes(self.classes)
+
+    def set_classes(self, names: tuple[str, ...]) -> None:
+        """Name the outputs: one name each, no two alike."""
+        if len(names) != self.model.config.num_classes:
+            fix = "give one name for each class"
+            raise WeightsError(f"{len(names)} class names for {self.model.config.num_classes} outputs", fix=fix)
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise WeightsError(f"two classes are called {twice!r}", fix="give every class its own name")
+        self.classes = names
 
     def save(self, path: str | Path) -> None:
         """Write the file, atomically. The golden answers are taken anew from the model as it is."""

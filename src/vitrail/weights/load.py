@@ -17,8 +17,15 @@ from vitrail.weights.formats import detect
 from vitrail.weights.safe import WeightsFile, read_tensors
 
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.pth", "model.pt")
+SUFFIXES = (".safetensors", ".npz", ".bin", ".pt", ".pth")
 HUB, LOCAL = "hf-hub:", "local-dir:"
 MAX_JSON = 16 * 2**20  # a config.json with names for a million classes is still smaller
+
+
+def is_stored(source: str | Path) -> bool:
+    """Does this name something stored (even if it is missing), rather than a model by name?"""
+    name = str(source)
+    return name.startswith((HUB, LOCAL)) or Path(name).suffix in SUFFIXES or Path(name).exists()
 
 
 def load(

@@ -1,0 +1,76 @@
+"""The command line. Commands are files beside this one, imported when they run; torch only when one needs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, UnknownCommandError
+
+import vitrail
+from vitrail.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG_USE, VitrailError, did_you_mean, one_line
+
+COMMANDS = {
+    "models": "The models that can be built by name.",
+    "inspect": "What is in a model or weight file.",
+    "convert": "Weights from one layout to another, proven equal.",
+    "walk": "One picture through the model, step by step, with every number.",
+    "bench": "Our speed beside timm, transformers and vit-pytorch.",
+}
+
+EPILOGUE = "With `--debug`, an error comes with its traceback. Exit codes: 0 done, 1 a check failed, 2 wrong use, "
+EPILOGUE += "3 bad input or file, 130 interrupted."
+
+
+def build_app(chosen: str = "") -> App:
+    """All commands. One that is chosen speaks for itself; the others are listed without being imported."""
+    app = App(
+        name="vitrail",
+        help="From a folder of pictures to a Vision Transformer you can trust, explain and ship.",
+        help_epilogue=EPILOGUE,
+        version=vitrail.__version__,
+    )
+    for name, summary in COMMANDS.items():
+        spoken = {} if name == chosen else {"help": summary}
+        app.command(f"vitrail.cli.{name}:command", name=name, **spoken)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; whatever goes wrong is one line on stderr and an exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        app = build_app(words[0] if words else "")
+        result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        return result if isinstance(result, int) else EXIT_OK
+    except (VitrailError, CycloptsError, KeyboardInterrupt, BrokenPipeError) as error:
+        if debug:
+            raise
+        return _explain(error)
+
+
+def _explain(error: BaseException) -> int:
+    if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return EXIT_OK
+    if isinstance(error, KeyboardInterrupt):
+        print("vitrail: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    line = str(error) if isinstance(error, VitrailError) else _usage_error(error)
+    print("vitrail: " + one_line(line), file=sys.stderr)
+    return error.exit_code if isinstance(error, VitrailError) else EXIT_WRONG_USE
+
+
+def _usage_error(error: BaseException) -> str:
+    """What cyclopts says, in one line, with the nearest command or the way to the help."""
+    if isinstance(error, UnknownCommandError) and error.unused_tokens:
+        word = error.unused_tokens[0]
+        return f"there is no command {word!r}; {did_you_mean(word, COMMANDS)}"
+    said = " ".join(str(error).split())
+    return said if "Did you mean" in said else f"{said} See `vitrail --help`."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""What commands print: one JSON document for programs, tables for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def print_json(value: Any) -> None:
+    """One document on stdout, and nothing else."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def console() -> Console:
+    """Plain lines where stdout is no terminal; wide enough there that tables are not cut."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+
+
+def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def millions(count: int) -> str:
+    return f"{count / 1e6:,.1f} M" if count >= 1e5 else f"{count:,}"
+
+
+def times(sides: tuple[int, int] | list[int]) -> str:
+    return f"{sides[0]}x{sides[1]}"

@@ -1,0 +1,195 @@
+"""A picture made ready for a model, and everything the model computed from it.
+
+B batch, N tokens, D width, H heads, d width per head, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from vitrail.config import Pair, Preprocessing, ViTConfig
+from vitrail.errors import ConfigError
+from vitrail.explain.walk_parts import Array, Pixels
+from vitrail.model.patches import cut
+from vitrail.model.trace import Silent
+from vitrail.model.vit import ViT
+
+
+class Recorder(Silent):
+    """Keeps the first block whole and, of the others, what leaves them and where one token looks.
+
+    A full trace of a large model on a large picture would hold gigabytes of attention nobody is shown.
+    """
+
+    keeps = True
+
+    def __init__(self, query: int, values: dict[str, Tensor] | None = None, prefix: str = "") -> None:
+        self.query, self.prefix = query, prefix
+        self.values: dict[str, Tensor] = {} if values is None else values
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if self.prefix in ("", "block.0.") or name == "out":
+            self.values[self.prefix + name] = value.clone()
+        elif name == "attention":
+            self.values[self.prefix + name] = value[:, :, self.query : self.query + 1].clone()
+        return value
+
+    def inside(self, name: str) -> Recorder:
+        return Recorder(self.query, self.values, f"{self.prefix}{name}.")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One picture inside one model. `followed` is the patch with the most contrast, `query` the token that looks."""
+
+    model: ViT
+    pixels: Pixels  # H W C, as the model sees them before normalising
+    rule: Preprocessing
+    classes: tuple[str, ...]
+    followed: int
+    values: dict[str, Tensor] = field(repr=False)
+
+    @classmethod
+    def of(cls, model: ViT, pixels: Pixels, rule: Preprocessing, classes: Sequence[str]) -> Scene:
+        images = normalise(pixels, rule).to(next(model.parameters()))
+        contrast = cut(images, model.config.patch_size)[0].float().std(dim=1, correction=0)
+        followed = int(contrast.argmax())
+        recorder = Recorder(0 if model.config.class_token else model.config.prefix_tokens + followed)
+        with torch.no_grad(), _evaluating(model):
+            model(images, recorder)
+        return cls(model, pixels, rule, tuple(classes), followed, recorder.values)
+
+    @property
+    def config(self) -> ViTConfig:
+        return self.model.config
+
+    @property
+    def grid(self) -> Pair:
+        (rows, columns), (p, q) = self.pixels.shape[:2], self.config.patch_size
+        return rows // p, columns // q
+
+    @property
+    def patches(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def followed_token(self) -> int:
+        return self.config.prefix_tokens + self.followed
+
+    @property
+    def query(self) -> int:
+        return 0 if self.config.class_token else self.followed_token
+
+    @property
+    def token_names(self) -> tuple[str, ...]:
+        """In the order of the sequence: class, register 1, ..., patch 1, ..."""
+        front = ("class",) if self.config.class_token else ()
+        registers = tuple(f"register {i + 1}" for i in range(self.config.registers))
+        return (*front, *registers, *self.patch_names)
+
+    @property
+    def patch_names(self) -> tuple[str, ...]:
+        return tuple(f"patch {i + 1}" for i in range(self.patches))
+
+    @property
+    def keep(self) -> tuple[int, ...]:
+        """The rows of a table of tokens that an excerpt shows in any case."""
+        return tuple(sorted({self.query, self.followed_token}))
+
+    def value(self, name: str) -> Array:
+        """An intermediate by its name in the trace, of the one picture, without the batch dimension."""
+        return numpy(self.values[name][0])
+
+    def weight(self, name: str) -> Array | None:
+        """A parameter by its name in the state dict; None if this model has none."""
+        found = self.model.state_dict().get(name)
+        return None if found is None else numpy(found)
+
+    def norm(self, name: str, x: Array) -> Array:
+        """The LayerNorm of this name, of each row of x."""
+        scale, shift = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
+        assert scale is not None
+        assert shift is not None
+        scale_, shift_ = torch.from_numpy(scale), torch.from_numpy(shift)
+        return numpy(F.layer_norm(torch.from_numpy(x), x.shape[-1:], scale_, shift_, self.config.norm_eps))
+
+    def linear(self, name: str, x: Array) -> Array:
+        """The dense layer of this name, of each row of x."""
+        matrix, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
+        assert matrix is not None
+        return x @ matrix.T if bias is None else x @ matrix.T + bias
+
+
+def numpy(x: Tensor) -> Array:
+    return x.detach().float().cpu().numpy()
+
+
+@contextmanager
+def _evaluating(model: ViT) -> Iterator[None]:
+    """Without dropout for a while; the model is given back as it was."""
+    before = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(before)
+
+
+# ---- pixels -------------------------------------------------------------------------------------------------------
+
+
+def with_channels(image: Pixels, channels: int) -> Pixels:
+    """A picture (rows x columns, or x channels) with the channels the model takes; grey and colour are converted."""
+    image = np.asarray(image)
+    image = image[..., None] if image.ndim == 2 else image
+    if image.ndim != 3 or image.dtype != np.uint8 or 0 in image.shape:
+        raise ConfigError(
+            f"a picture of shape {image.shape} and type {image.dtype}", fix="give rows x columns x channels of uint8"
+        )
+    if image.shape[2] == channels:
+        return image
+    if {image.shape[2], channels} == {1, 3}:
+        mode = "L" if channels == 1 else "RGB"
+        picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+        return np.asarray(picture.convert(mode)).reshape(*image.shape[:2], channels)
+    raise ConfigError(
+        f"the picture has {image.shape[2]} channels, the model takes {channels}", fix=f"give {channels} channels"
+    )
+
+
+def fit(image: Pixels, size: Pair, rule: Preprocessing) -> Pixels:
+    """Resize so that the picture fills `size` (over `crop`), and keep the middle."""
+    (rows, columns), (height, width) = image.shape[:2], size
+    if (rows, columns) == size and rule.crop == 1:
+        return image
+    scale = max(height / rows, width / columns) / rule.crop
+    new = (max(width, round(columns * scale)), max(height, round(rows * scale)))
+    method = Image.Resampling[rule.resize.upper()]
+    planes = [Image.fromarray(np.ascontiguousarray(plane)).resize(new, method) for plane in np.moveaxis(image, 2, 0)]
+    top, left = (new[1] - height) // 2, (new[0] - width) // 2
+    return np.stack([np.asarray(plane) for plane in planes], axis=2)[top : top + height, left : left + width]
+
+
+def displayable(pixels: Pixels) -> Pixels:
+    """Grey or RGB, whatever the channels: the first three, or the first."""
+    return pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., :1]
+
+
+def normalise(pixels: Pixels, rule: Preprocessing) -> Tensor:
+    """Pixels (H W C, 0 to 255) to what the model takes (1 C H W): (x / 255 - mean) / std in each channel."""
+    channels = pixels.shape[2]
+    if len(rule.mean) not in (1, channels):
+        raise ConfigError(
+            f"the preprocessing has {len(rule.mean)} channels, the model takes {channels}",
+            fix=f"give one mean and std, or {channels} of each",
+        )
+    scaled = (pixels / 255.0 - np.array(rule.mean)) / np.array(rule.std)
+    return torch.from_numpy(scaled).permute(2, 0, 1)[None].float()
