@@ -14,13 +14,26 @@ import subprocess
 import tarfile
 import warnings
 import zipfile
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from weights.forging import (
+    Call,
+    checkpoint,
+    entry,
+    forged_array,
+    forged_tensor,
+    npy,
+    npz,
+    onnx_model,
+    safetensors,
+    torch_saved,
+    zipped,
+)
 
 Maker = Callable[[Path, str], bytes]  # folder, shell command of the payload -> content
 MAKERS: dict[str, Maker] = {}
@@ -47,55 +60,6 @@ def hostile(name: str) -> Callable[[Maker], Maker]:
         return maker
 
     return register
-
-
-class Call:
-    """Pickles to a call of `function`."""
-
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self.function, self.arguments = function, arguments
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return self.function, self.arguments
-
-
-def zipped(records: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
-        for name, content in records.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def checkpoint(pickled: bytes, storages: Mapping[str, bytes] | None = None) -> bytes:
-    """A torch checkpoint around any pickle."""
-    data = {f"archive/data/{key}": content for key, content in (storages or {}).items()}
-    return zipped({"archive/data.pkl": pickled, "archive/version": b"3\n", "archive/byteorder": b"little", **data})
-
-
-def torch_saved(value: Any, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(value, buffer, **options)
-    return buffer.getvalue()
-
-
-def safetensors(header: dict[str, Any] | bytes, data: bytes = b"") -> bytes:
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
-def entry(begin: int, end: int, shape: list[int], dtype: str = "F32") -> dict[str, Any]:
-    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
-
-
-def npy(array: np.ndarray, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, **options)
-    return buffer.getvalue()
-
-
-def npz(**arrays: np.ndarray) -> bytes:
-    return zipped({f"{name}.npy": npy(array) for name, array in arrays.items()})
 
 
 def _register_protocols() -> None:
@@ -301,43 +265,19 @@ def _(_: Path, __: str) -> bytes:
     return npz(a=np.ones(3))[:-2] + struct.pack("<H", len(second)) + second
 
 
-def forged_tensor(old: bytes, new: bytes) -> bytes:
-    """A checkpoint of a 7 x 5 tensor with one claim of its pickle changed."""
-    good = zipfile.ZipFile(io.BytesIO(torch_saved(OrderedDict(w=torch.ones(7, 5)))))
-    pickled = good.read("archive/data.pkl")
-    assert pickled.count(old) == 1
-    return checkpoint(pickled.replace(old, new), {"0": good.read("archive/data/0")})
-
-
-@hostile("forged-numel.pt")
-def _(_: Path, __: str) -> bytes:
-    return forged_tensor(b"K\x23t", b"J\x00\x00\x00\x7ft")
-
-
-@hostile("forged-size.pt")
-def _(_: Path, __: str) -> bytes:
-    return forged_tensor(b"K\x07K\x05\x86", b"K\xffK\x05\x86")
-
-
-@hostile("forged-stride.pt")
-def _(_: Path, __: str) -> bytes:
-    return forged_tensor(b"K\x05K\x01\x86", b"K\x05K\xff\x86")
-
-
-@hostile("forged-expansion.pt")  # 2^60 values, all of them the same four bytes
-def _(_: Path, __: str) -> bytes:
-    claims = b"J\x00\x00\x00\x40J\x00\x00\x00\x40\x86q\x09K\x00K\x00\x86"
-    return forged_tensor(b"K\x07K\x05\x86q\x09K\x05K\x01\x86", claims)
-
-
-@hostile("forged-offset.pt")
-def _(_: Path, __: str) -> bytes:
-    return forged_tensor(b"QK\x00", b"QJ\xff\xff\xff\xff")
-
-
-@hostile("forged-negative-storage.pt")
-def _(_: Path, __: str) -> bytes:
-    return forged_tensor(b"K\x23t", b"J\xff\xff\xff\xfft")
+FORGED_CLAIMS = {
+    "numel": (b"K\x23t", b"J\x00\x00\x00\x7ft"),
+    "negative-numel": (b"K\x23t", b"J\xff\xff\xff\xfft"),
+    "size": (b"K\x07K\x05\x86", b"K\xffK\x05\x86"),
+    "stride": (b"K\x05K\x01\x86", b"K\x05K\xff\x86"),
+    "offset": (b"QK\x00", b"QJ\xff\xff\xff\xff"),
+    "expansion": (  # 2^60 values, all of them the same four bytes
+        b"K\x07K\x05\x86q\x09K\x05K\x01\x86",
+        b"J\x00\x00\x00\x40J\x00\x00\x00\x40\x86q\x09K\x00K\x00\x86",
+    ),
+}
+for _claim, (_old, _new) in FORGED_CLAIMS.items():
+    hostile(f"forged-{_claim}.pt")(lambda _, __, old=_old, new=_new: forged_tensor(old, new))
 
 
 @hostile("safetensors-overlap.safetensors")
@@ -407,12 +347,6 @@ def _(_: Path, __: str) -> bytes:
     return zipped({"w.npy": npy(np.zeros(16 << 20, dtype=np.float32))}, zipfile.ZIP_DEFLATED)
 
 
-def forged_array(header: str) -> bytes:
-    """An archive of one array of 8 bytes whose header says something else."""
-    text = header.encode() + b"\n"
-    return zipped({"w.npy": b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(8)})
-
-
 @hostile("npz-header-code.npz")
 def _(_: Path, command: str) -> bytes:
     return forged_array(f"{{'descr': __import__('os').system({command!r}), 'fortran_order': False, 'shape': (1,), }}")
@@ -423,51 +357,21 @@ def _(_: Path, __: str) -> bytes:
     return forged_array("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }")
 
 
-def protobuf(number: int, payload: bytes | int) -> bytes:
-    """One field: a number as a varint below 128, bytes with their length."""
-    if isinstance(payload, int):
-        return bytes([number << 3, payload])
-    assert len(payload) < 128
-    return bytes([number << 3 | 2, len(payload)]) + payload
-
-
-def onnx_model(location: str, offset: str = "0") -> bytes:
-    """An ONNX model with one weight in another file."""
-    places = {"location": location, "offset": offset}
-    external = b"".join(protobuf(13, protobuf(1, k.encode()) + protobuf(2, v.encode())) for k, v in places.items())
-    tensor = protobuf(1, 1) + protobuf(2, 1) + protobuf(8, b"w") + external + protobuf(14, 1)
-    return protobuf(1, 8) + protobuf(2, b"t") + protobuf(7, protobuf(2, b"g") + protobuf(5, tensor))
-
-
-@hostile("onnx-absolute.onnx")
-def _(_: Path, __: str) -> bytes:
-    return onnx_model("/etc/passwd")
-
-
-@hostile("onnx-parent.pt")
-def _(_: Path, __: str) -> bytes:
-    return onnx_model("../../../../secret")
-
-
 @hostile("onnx-link.onnx")
 def _(folder: Path, __: str) -> bytes:
     (folder.parent / "link.bin").symlink_to("/etc/passwd")
     return onnx_model("../link.bin")
 
 
-@hostile("onnx-url.onnx")
-def _(_: Path, __: str) -> bytes:
-    return onnx_model("http://127.0.0.1:9/w.bin")
-
-
-@hostile("onnx-offset.onnx")
-def _(_: Path, __: str) -> bytes:
-    return onnx_model("w.bin", offset=str(2**63))
-
-
-@hostile("onnx-itself.npz")
-def _(_: Path, __: str) -> bytes:
-    return onnx_model("onnx-itself.npz")
+ONNX_PLACES = {
+    "onnx-absolute.onnx": ("/etc/passwd", "0"),
+    "onnx-parent.pt": ("../../../../secret", "0"),
+    "onnx-url.onnx": ("http://127.0.0.1:9/w.bin", "0"),
+    "onnx-offset.onnx": ("w.bin", str(2**63)),
+    "onnx-itself.npz": ("onnx-itself.npz", "0"),
+}
+for _name, _place in ONNX_PLACES.items():
+    hostile(_name)(lambda _, __, place=_place: onnx_model(*place))
 
 
 @hostile("config-policy.safetensors")

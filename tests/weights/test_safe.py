@@ -19,16 +19,8 @@ from safetensors.torch import save_file
 from vitrail.errors import FileError, UnsafeFileError, WeightsError
 from vitrail.weights.safe import npz_header, read_tensors, safetensors_header, write_safetensors
 from weights import watched_loads
-from weights.hostile_files import (
-    HARMLESS_TO_LIST,
-    MAKERS,
-    NOT_UNSAFE_ONLY_WRONG,
-    Call,
-    checkpoint,
-    safetensors,
-    torch_saved,
-    write_hostile_files,
-)
+from weights.forging import Call, checkpoint, safetensors, torch_saved
+from weights.hostile_files import HARMLESS_TO_LIST, MAKERS, NOT_UNSAFE_ONLY_WRONG, write_hostile_files
 
 SECONDS = 5.0
 ALLOWANCE = 48 << 20  # beside twice the file: bounded tables (at most 500,000 small objects) and allocator slack

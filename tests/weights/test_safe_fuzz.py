@@ -18,7 +18,7 @@ from safetensors.torch import save
 
 from vitrail.errors import WeightsError
 from vitrail.weights.safe import read_tensors
-from weights.hostile_files import checkpoint, npy, npz, safetensors, torch_saved, zipped
+from weights.forging import checkpoint, npy, npz, safetensors, torch_saved, zipped
 
 Edit = tuple[float, int, bytes]  # where (a fraction of the length), how many bytes go, which come
 
