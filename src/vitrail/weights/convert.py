@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vitrail.config import ViTConfig
-from vitrail.errors import CheckFailed, ConfigError, FileError
+from vitrail.errors import CheckFailed, ConfigError, FileError, WeightsError
 from vitrail.model.sizes import CATALOG, model_config
 from vitrail.weights import huggingface
 from vitrail.weights.artefact import Artefact, golden_images
@@ -119,19 +119,23 @@ def _timm_files(artefact: Artefact) -> dict[str, Any]:
         described["architecture"] = "resnetv2_50x1_bit" if config.bottleneck else "resnetv2_18"
     if artefact.classes is not None:
         described["label_names"] = list(artefact.classes)
+    described["pretrained_cfg"] = {"input_size": [config.channels, *config.image_size], "num_classes": config.num_classes}
     if (steps := artefact.preprocessing) is not None:
-        size = [len(steps.mean), *steps.size]
-        described["pretrained_cfg"] = {"mean": steps.mean, "std": steps.std, "input_size": size, "crop_pct": steps.crop}
+        described["pretrained_cfg"] |= {"mean": steps.mean, "std": steps.std, "crop_pct": steps.crop}
     return {"config.json": described}
 
 
 def _nearest_timm_name(config: ViTConfig) -> str:
-    """The named model that differs from this one in arguments only: of the same width and stem."""
-    for row in CATALOG:
-        known = model_config(row.name)
-        if row.timm and isinstance(known, ViTConfig) and (known.dim, known.stem_blocks) == (config.dim, config.stem_blocks):
-            return row.timm
-    return "vit_base_patch16_224"
+    """A named model that differs from this one in arguments only: of the same stem, and of the same width if any is."""
+    named = [(row.timm, model_config(row.name)) for row in CATALOG if row.timm]
+    same_stem = [
+        (known.dim == config.dim, name)
+        for name, known in named
+        if isinstance(known, ViTConfig) and (known.stem, known.stem_blocks) == (config.stem, config.stem_blocks)
+    ]
+    if not same_stem:
+        raise WeightsError(f"timm has no hybrid with {config.stem_blocks} blocks", fix="use a file ending, or --to vitrail")
+    return max(same_stem, key=lambda found: found[0])[1]
 
 
 def _timm_arguments(config: ViTConfig) -> dict[str, Any]:
