@@ -63,7 +63,7 @@ _POOL = {
     ),
     "mean": (r"y = \frac{1}{N} \sum_i z_L^i", "The mean of all patches stands for the whole picture."),
     "attention": (
-        r"y = p + MLP(LN(p)), \quad p = MSA(q, z_L)",
+        "p = MSA(q, z_L)\ny = p + MLP(LN(p))",
         "One learned query q looks once more at all tokens and gathers what it needs; an MLP follows.",
     ),
 }

@@ -87,7 +87,7 @@ def queries_keys_values(scene: Scene) -> Step:
     return Step(
         _part(scene),
         "Queries, keys, values",
-        rf"Q = {given} W_Q, \quad K = {given} W_K, \quad V = {given} W_V",
+        "\n".join(f"{letter} = {given} W_{letter}" for letter in "QKV"),
         words,
         f"3 × {shape_text(*scene.value('block.0.q').shape)}",
         "q, k, v × heads × tokens × width per head",
@@ -139,7 +139,8 @@ def _one_score(scene: Scene) -> Sum:
 
 def _square_table(scene: Scene, caption: str, values: Array) -> Numbers:
     names = scene.token_names
-    return Numbers(caption, values, names, tuple(f"→ {name}" for name in names), scene.keep)
+    columns = tuple(name.removeprefix("patch ").replace("register", "reg") for name in names)
+    return Numbers(f"{caption}: the row looks at the column", values, names, columns, scene.keep)
 
 
 def softmax(scene: Scene) -> Step:

@@ -25,10 +25,9 @@ SYMBOLS = {
     "sigma": "σ",
     "odot": "⊙",
     "ldots": "…",
-    "quad": "\u2003",
     "prime": "′",
 }
-_OPERATORS = {"∈", "×", "·", "∑", "⊙", "…", "\u2003"}
+_OPERATORS = {"∈", "×", "·", "∑", "⊙", "…"}
 
 _LOW = dict(zip("0123456789+-=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
 _HIGH = dict(zip("0123456789+-=()in′⊤", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿ′ᵀ", strict=True))
@@ -52,13 +51,13 @@ class Node:
 
 
 def text_of(equation: str) -> str:
-    """The equation in one line of Unicode."""
-    return _text(_parse(equation))
+    """The equation in a line of Unicode, or in several where it has several."""
+    return "\n".join(_text(_parse(line)) for line in equation.split("\n"))
 
 
 def mathml_of(equation: str) -> str:
-    """The equation as a MathML element, displayed on its own."""
-    return f'<math display="block">{_mathml(_parse(equation))}</math>'
+    """The equation as MathML, displayed on its own; each of its lines is an element."""
+    return "".join(f'<math display="block">{_mathml(_parse(line))}</math>' for line in equation.split("\n"))
 
 
 # ---- reading ------------------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def excerpt(count: int, limit: int, keep: Sequence[int] = ()) -> Picks:
     """All indices if they are few; otherwise the first ones, those to keep and the last, with gaps between."""
     if count <= limit:
         return tuple(range(count))
-    chosen = sorted({*range(min(limit, 8) - 3), *keep, count - 1})
+    chosen = sorted({*range(min(limit, 8) - 2), *keep, count - 1})
     picks: list[int | None] = []
     for index in chosen:
         if picks and index - 1 != picks[-1]:

@@ -48,7 +48,11 @@ class Recorder(Silent):
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture inside one model. `followed` is the patch with the most contrast, `query` the token that looks."""
+    """One picture inside one model. Of all tokens, `query` is the one whose attention is shown.
+
+    The patch that is followed is what the class token looks at most in the first block or, where there is none, the
+    patch with the most contrast; that one is then the query, too.
+    """
 
     model: ViT
     pixels: Pixels  # H W C, as the model sees them before normalising
@@ -61,10 +65,12 @@ class Scene:
     def of(cls, model: ViT, pixels: Pixels, rule: Preprocessing, classes: Sequence[str]) -> Scene:
         images = normalise(pixels, rule).to(next(model.parameters()))
         contrast = cut(images, model.config.patch_size)[0].float().std(dim=1, correction=0)
-        followed = int(contrast.argmax())
-        recorder = Recorder(0 if model.config.class_token else model.config.prefix_tokens + followed)
+        prefix, followed = model.config.prefix_tokens, int(contrast.argmax())
+        recorder = Recorder(0 if model.config.class_token else prefix + followed)
         with torch.no_grad(), _evaluating(model):
             model(images, recorder)
+        if model.config.class_token:
+            followed = int(recorder.values["block.0.attention"][0, :, 0, prefix:].mean(dim=0).argmax())
         return cls(model, pixels, rule, tuple(classes), followed, recorder.values)
 
     @property

@@ -78,10 +78,10 @@ def picture(scene: Scene) -> Step:
 def cut_into_patches(scene: Scene) -> Step:
     (rows, columns), (p, q) = scene.grid, scene.config.patch_size
     place = f"row {scene.followed // columns + 1}, column {scene.followed % columns + 1}"
+    reason = "the class token will look at it most" if scene.config.class_token else "it has the most contrast"
     words = (
         f"The picture is cut into {rows} × {columns} = {scene.patches} patches of {p} × {q} pixels. They are the words "
-        f"of the sentence that the Transformer will read. We follow patch {scene.followed + 1} ({place}), which has "
-        "the most contrast."
+        f"of the sentence that the Transformer will read. We follow patch {scene.followed + 1} ({place}): {reason}."
     )
     if scene.config.stem != "none":
         kind = {"conv": "small convolutional", "resnet": "ResNetV2"}[scene.config.stem]
@@ -131,7 +131,7 @@ def _patch_pixels(scene: Scene) -> Pixels:
 
 
 def project(scene: Scene) -> Step:
-    c, found = scene.config, scene.value("embeddings")
+    c, found, (p, q) = scene.config, scene.value("embeddings"), scene.config.patch_size
     words = (
         f"One learned matrix E, the same for every patch, turns each vector into {c.dim} numbers: the embedding. Each "
         "column of E is a small pattern that is compared with the patch."
@@ -147,7 +147,7 @@ def project(scene: Scene) -> Step:
     return Step(
         PART,
         "Project",
-        r"x_p^i E + b, \quad E \in \R^{(P^2 C) \times D}",
+        r"x_p^i E + b" + "\n" + (r"E \in \R^{(P^2 C) \times D}" if p == q else r"E \in \R^{(P Q C) \times D}"),
         words,
         shape_text(*found.shape),
         "patches × width",

@@ -81,8 +81,7 @@ class Painter:
 
     def step(self, step: Step, count: int) -> RenderableType:
         body: list[RenderableType] = [Text(text_of(step.equation), "bold cyan"), Text(""), Text(safe(step.words))]
-        for exhibits in _beside(step.exhibits):
-            body += [Text(""), Columns([self.exhibit(exhibit) for exhibit in exhibits], padding=(0, 4))]
+        body += [Columns([self.exhibit(exhibit) for exhibit in row], padding=(0, 4)) for row in _beside(step.exhibits)]
         title = Text.assemble((f" {count} ", "bold reverse"), (f" {step.title} ", "bold"))
         shape = Text.assemble((step.shape, "bold green"), (f"  {step.axes}", "dim"))
         return Panel(
@@ -92,12 +91,12 @@ class Painter:
     def exhibit(self, exhibit: Exhibit) -> RenderableType:
         left_out = exhibit.left_out if isinstance(exhibit, Numbers) else ""
         caption = Text.assemble((safe(exhibit.caption), "italic"), (f"  ({left_out})" if left_out else "", "dim"))
-        return Group(caption, self._drawn(exhibit))
+        return Group(Text(""), caption, self._drawn(exhibit))
 
     def _drawn(self, exhibit: Exhibit) -> RenderableType:
         match exhibit:
             case Picture():
-                return self.canvas(*_spread(exhibit))
+                return self.canvas(*_spread(exhibit, enlarge=self.colours))
             case Numbers():
                 return self.table(exhibit)
             case HeatMaps():
@@ -122,25 +121,23 @@ class Painter:
             for x in range(pixels.shape[1]):
                 text.append(*_half_block(*(_pixel(pixels, kind, row, x) for row in (y, y + 1))))
             text.append("\n")
-        text.rstrip()
-        return text
+        return _without_last_newline(text)
 
     # ---- tables
 
     def table(self, table: Numbers) -> Text:
-        label_width = max(len(name) for name in table.rows) + 1
+        label_width = max(len(_clipped(name)) for name in table.rows) + 1
         heads = [table.columns[j] if j is not None else "…" for j in table.column_picks] if table.columns else []
         cell = max(7, *(len(safe(head)) + 1 for head in heads), _widest(table) + 2)
         text = Text(no_wrap=True)
         if heads:
             text.append(" " * label_width + "".join(safe(head).rjust(cell) for head in heads) + "\n", "dim")
         for i in table.row_picks:
-            text.append((safe(table.rows[i]) if i is not None else "…").ljust(label_width), "dim")
+            text.append((_clipped(table.rows[i]) if i is not None else "…").ljust(label_width), "dim")
             for j in table.column_picks:
                 text.append(*self._cell(table, i, j, cell))
             text.append("\n")
-        text.rstrip()
-        return text
+        return _without_last_newline(text)
 
     def _cell(self, table: Numbers, i: int | None, j: int | None, width: int) -> tuple[str, Style | None]:
         if i is None or j is None:
@@ -159,15 +156,14 @@ class Painter:
     def heat(self, maps: HeatMaps, index: int) -> Text:
         values = maps.values[index]
         top, few = float(values.max()) or 1.0, values.shape[1] <= 8
-        text = Text(maps.titles[index] + "\n", "dim", no_wrap=True)
+        text = Text.assemble((maps.titles[index] + "\n", "dim"), no_wrap=True)
         for row in values:
             for value in row:
                 share = float(value) / top
                 shown = f"{value:5.0%} " if few else "  " if self.colours else _shade(share) * 2
                 text.append(shown, self._on(HEAT, share))
             text.append("\n")
-        text.rstrip()
-        return text
+        return _without_last_newline(text)
 
     def relation(self, relation: Relation) -> Text:
         top, width = float(relation.values.max()) or 1.0, max(len(name) for name in relation.labels) + 1
@@ -178,22 +174,30 @@ class Painter:
                 share = float(value) / top
                 text.append("  " if self.colours else _shade(share) * 2, self._on(HEAT, share))
             text.append("\n")
-        text.rstrip()
-        return text
+        return _without_last_newline(text)
 
     def bars(self, bars: Bars) -> Text:
-        width = max(len(safe(label)) for label in bars.labels)
+        width = max(len(_clipped(label)) for label in bars.labels)
         text = Text(no_wrap=True, overflow="ellipsis")
         for label, value in zip(bars.labels, bars.values, strict=True):
-            text.append(f"{safe(label).ljust(width)}  {percent(value):>6}  ")
+            text.append(f"{_clipped(label).ljust(width)}  {percent(value):>6}  ")
             text.append("█" * max(1, round(value * 40)) + "\n", "bold green" if value == max(bars.values) else "dim")
-        text.rstrip()
-        return text
+        return _without_last_newline(text)
 
 
 def safe(text: str) -> str:
     """Names come from files: without control characters, so that none can move the cursor."""
     return one_line(text)
+
+
+def _without_last_newline(text: Text) -> Text:
+    text.right_crop(1)
+    return text
+
+
+def _clipped(label: str, most: int = 32) -> str:
+    shown = safe(label)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def _beside(exhibits: tuple[Exhibit, ...]) -> Iterator[list[Exhibit]]:
@@ -210,15 +214,15 @@ def _widest(table: Numbers) -> int:
     return max(len(number(float(table.values[i, j]), table.decimals)) for i, j in shown)
 
 
-def _spread(picture: Picture) -> tuple[Pixels, Pixels]:
+def _spread(picture: Picture, enlarge: bool) -> tuple[Pixels, Pixels]:
     """The picture at a size for the terminal, with gaps between its patches, and what each pixel is (see canvas)."""
     rgb = np.broadcast_to(picture.pixels, (*picture.pixels.shape[:2], 3))
     if picture.patch_size is None:
-        pixels = _scaled(rgb, _enlargement(rgb.shape[1]))
+        pixels = _scaled(rgb, _enlargement(rgb.shape[1], 4 if enlarge else 1))
         return pixels, np.ones(pixels.shape[:2], np.uint8)
     (p, q), (height, width) = picture.patch_size, rgb.shape[:2]
     rows, columns = height // p, width // q
-    tile = _tile_size(p, q, columns)
+    tile = _tile_size(p, q, columns, 2 if enlarge else 1)
     pixels = np.zeros((rows * (tile[0] + 1) + 1, columns * (tile[1] + 1) + 1, 3), np.uint8)
     kind = np.zeros(pixels.shape[:2], np.uint8)
     for index in range(rows * columns):
@@ -226,32 +230,30 @@ def _spread(picture: Picture) -> tuple[Pixels, Pixels]:
         y, x = row * (tile[0] + 1), column * (tile[1] + 1)
         if index == picture.marked:
             kind[y : y + tile[0] + 2, x : x + tile[1] + 2] = 2
-        patch = Image.fromarray(np.ascontiguousarray(rgb[row * p : (row + 1) * p, column * q : (column + 1) * q]))
-        pixels[y + 1 : y + 1 + tile[0], x + 1 : x + 1 + tile[1]] = np.asarray(
-            patch.resize(tile[::-1], _how(patch, tile))
-        )
-        kind[y + 1 : y + 1 + tile[0], x + 1 : x + 1 + tile[1]] = 1
+        here = slice(y + 1, y + 1 + tile[0]), slice(x + 1, x + 1 + tile[1])
+        pixels[here] = _resized(rgb[row * p : (row + 1) * p, column * q : (column + 1) * q], tile)
+        kind[here] = 1
     return pixels, kind
 
 
-def _enlargement(width: int) -> float:
-    return PICTURE_WIDTH // width if width <= PICTURE_WIDTH else min(1.0, LARGEST_PICTURE / width)
+def _enlargement(width: int, most: int) -> float:
+    return min(most, PICTURE_WIDTH // width) if width <= PICTURE_WIDTH else min(1.0, LARGEST_PICTURE / width)
 
 
-def _tile_size(p: int, q: int, columns: int) -> tuple[int, int]:
-    across = max(1, min(2 * q, LARGEST_PICTURE // columns - 1))
+def _tile_size(p: int, q: int, columns: int, most: int) -> tuple[int, int]:
+    across = max(1, min(most * q, LARGEST_PICTURE // columns - 1))
     return max(1, round(across * p / q)), across
 
 
 def _scaled(rgb: Pixels, factor: float) -> Pixels:
-    picture = Image.fromarray(np.ascontiguousarray(rgb))
-    size = max(1, round(picture.height * factor)), max(1, round(picture.width * factor))
-    return np.asarray(picture.resize(size[::-1], _how(picture, size)))
+    height, width = (max(1, round(side * factor)) for side in rgb.shape[:2])
+    return _resized(rgb, (height, width))
 
 
-def _how(picture: Image.Image, size: tuple[int, int]) -> Image.Resampling:
+def _resized(rgb: Pixels, size: tuple[int, int]) -> Pixels:
     """Enlarged pixels stay squares; shrunk ones are averaged."""
-    return Image.Resampling.NEAREST if size[0] >= picture.height else Image.Resampling.BOX
+    method = Image.Resampling.NEAREST if size[0] >= rgb.shape[0] else Image.Resampling.BOX
+    return np.asarray(Image.fromarray(np.ascontiguousarray(rgb)).resize(size[::-1], method))
 
 
 def _pixel(pixels: Pixels, kind: Pixels, y: int, x: int) -> Colour | None:
@@ -267,7 +269,7 @@ def _half_block(upper: Colour | None, lower: Colour | None) -> tuple[str, Style 
 
 
 def _characters(pixels: Pixels, kind: Pixels) -> Text:
-    """Two characters a pixel, darker ones for darker pixels; every second row and half the columns of a large one."""
+    """Darker characters for darker pixels. A character is twice as high as wide: two a pixel, or every second row."""
     step = 1 if pixels.shape[1] <= 36 else 2
     lines = []
     for y in range(0, len(pixels), step):

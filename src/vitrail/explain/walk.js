@@ -1,0 +1,51 @@
+"use strict";
+{
+  const steps = [...document.querySelectorAll(".step")];
+  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+  const button = document.getElementById("present");
+  let current = 0;
+
+  const mark = (index) => {
+    current = index;
+    steps.forEach((step, i) => step.classList.toggle("current", i === index));
+    links.forEach((a, id) => a.toggleAttribute("aria-current", id === steps[index].id));
+    const link = links.get(steps[index].id);
+    const list = link.closest("nav");
+    if (list.scrollHeight > list.clientHeight) list.scrollTop = link.offsetTop - list.clientHeight / 2;
+  };
+
+  const go = (index) => {
+    if (index < 0 || index >= steps.length) return;
+    mark(index);
+    steps[index].focus({ preventScroll: true });
+    steps[index].scrollIntoView({ block: "start" });
+  };
+
+  const present = (on) => {
+    document.body.classList.toggle("presenting", on);
+    button.setAttribute("aria-pressed", String(on));
+    go(current);
+  };
+
+  button.addEventListener("click", () => present(true));
+  document.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const scrolls = event.target.closest(".scroll, .equation");
+    const wide = scrolls && scrolls.scrollWidth > scrolls.clientWidth;
+    if (event.key === "Escape") present(false);
+    else if (event.key === "ArrowRight" && !wide) go(current + (document.activeElement === document.body && scrollY < 100 ? 0 : 1));
+    else if (event.key === "ArrowLeft" && !wide) go(current - 1);
+    else return;
+    event.preventDefault();
+  });
+  links.forEach((a, id) => a.addEventListener("click", () => mark(steps.findIndex((step) => step.id === id))));
+
+  const seen = new IntersectionObserver(
+    (entries) => {
+      if (document.body.classList.contains("presenting")) return;
+      entries.filter((entry) => entry.isIntersecting).forEach((entry) => mark(steps.indexOf(entry.target)));
+    },
+    { rootMargin: "-30% 0px -65% 0px" },
+  );
+  steps.forEach((step) => seen.observe(step));
+}

@@ -1,0 +1,276 @@
+# ruff: noqa: RUF001  (× and − are meant: these strings are read by people)
+"""A walk as one self-contained page: inline style and SVG, pictures as data, equations as MathML, nothing from the net.
+
+Every string that came from outside (class names, file names) passes through `escape` on its way in.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from base64 import b64encode
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from string import Template
+
+import numpy as np
+from PIL import Image
+
+from vitrail.errors import one_line
+from vitrail.explain.walk_equations import mathml_of
+from vitrail.explain.walk_parts import (
+    Array,
+    Bars,
+    Exhibit,
+    HeatMaps,
+    Numbers,
+    Picture,
+    Pixels,
+    Relation,
+    Step,
+    Sum,
+    Walk,
+    number,
+    percent,
+)
+
+NUMBERED_GRID = 8  # patches across, up to which they carry their numbers and percentages
+PIXELATED = 64  # pixels across, up to which single pixels are meant to be seen
+
+
+def page(walk: Walk) -> str:
+    """The whole document."""
+    images = Images()
+    template = Template(_resource("walk.html"))
+    sections = "".join(_section(step, count, images) for count, step in enumerate(walk.steps, 1))
+    return template.substitute(
+        title=text(f"{walk.name}: a walk through a Vision Transformer"),
+        style=_resource("walk.css"),
+        script=_resource("walk.js"),
+        name=text(walk.name),
+        model=text(walk.model),
+        window=_window(walk, images),
+        answer=_answer(walk),
+        contents=_contents(walk),
+        sections=sections,
+        images=images.definitions(),
+    )
+
+
+def text(words: str) -> str:
+    """Any string as text of the page: escaped, without control characters, with a typographic minus."""
+    return escape(re.sub(r"(?<![\w.])-(?=\d)", "−", one_line(words)))
+
+
+def _resource(name: str) -> str:
+    return files("vitrail.explain").joinpath(name).read_text(encoding="utf-8")
+
+
+class Images:
+    """Each picture stands in the page once, as a PNG in a data URI, and is used wherever it is shown."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, str] = {}
+
+    def use(self, pixels: Pixels) -> str:
+        png = _png(pixels)
+        name = self._known.setdefault(png, f"picture-{len(self._known) + 1}")
+        return f'<use href="#{name}"/>'
+
+    def definitions(self) -> str:
+        found = "".join(_image(name, png) for png, name in self._known.items())
+        return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{found}</defs></svg>'
+
+
+def _png(pixels: Pixels) -> bytes:
+    picture = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
+    file = io.BytesIO()
+    picture.save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def _image(name: str, png: bytes) -> str:
+    with Image.open(io.BytesIO(png)) as picture:
+        width, height = picture.size
+    kind = ' class="pixelated"' if max(width, height) <= PIXELATED else ""
+    data = b64encode(png).decode("ascii")
+    return f'<image id="{name}"{kind} width="{width}" height="{height}" href="data:image/png;base64,{data}"/>'
+
+
+# ---- the frame of the page ----------------------------------------------------------------------------------------
+
+
+def _window(walk: Walk, images: Images) -> str:
+    """The picture at the top, leaded like a stained-glass window where the walk says how it is cut."""
+    cut = next(
+        (e for step in walk.steps for e in step.exhibits if isinstance(e, Picture) and e.patch_size), walk.picture
+    )
+    return _patches(Picture(walk.picture.caption, cut.pixels, cut.patch_size), images, gap=0.08, numbered=False)
+
+
+def _answer(walk: Walk) -> str:
+    if not walk.ranking:
+        return '<p class="answer"><span class="verdict">features</span> this model has no head</p>'
+    label, share = walk.ranking[0]
+    return (
+        f'<p class="answer"><span class="verdict">{text(label)}</span> <span class="share">{percent(share)}</span></p>'
+    )
+
+
+def _contents(walk: Walk) -> str:
+    """The list of steps, grouped by the part of the model they belong to."""
+    groups, numbered = [], enumerate(walk.steps, 1)
+    for part, steps in groupby(numbered, key=lambda pair: pair[1].part):
+        items = "".join(
+            f'<li><a href="#step-{count}"><b>{count}</b> {text(step.title)} <i>{text(step.shape)}</i></a></li>'
+            for count, step in steps
+        )
+        groups.append(f"<li><span>{text(part)}</span><ol>{items}</ol></li>")
+    return f"<ol>{''.join(groups)}</ol>"
+
+
+def _section(step: Step, count: int, images: Images) -> str:
+    exhibits = "".join(_figure(exhibit, images) for exhibit in step.exhibits)
+    return f"""
+<section class="step" id="step-{count}" aria-labelledby="title-{count}" tabindex="-1">
+  <div class="words">
+    <p class="part">{text(step.part)}</p>
+    <h2 id="title-{count}"><span class="count">{count}</span> {text(step.title)}</h2>
+    <div class="equation" tabindex="0" role="group" aria-label="equation">{mathml_of(step.equation)}</div>
+    <p>{text(step.words)}</p>
+    <p class="shape"><b>{text(step.shape)}</b> <span>{text(step.axes)}</span></p>
+  </div>
+  <div class="exhibits">{exhibits}</div>
+</section>"""
+
+
+# ---- exhibits -----------------------------------------------------------------------------------------------------
+
+
+def _figure(exhibit: Exhibit, images: Images) -> str:
+    note = f" <small>{text(exhibit.left_out)}</small>" if isinstance(exhibit, Numbers) and exhibit.left_out else ""
+    kind = type(exhibit).__name__.lower()
+    caption = f"<figcaption>{text(exhibit.caption)}{note}</figcaption>"
+    return f'<figure class="{kind}">{caption}{_drawn(exhibit, images)}</figure>'
+
+
+def _drawn(exhibit: Exhibit, images: Images) -> str:
+    match exhibit:
+        case Picture():
+            return _patches(exhibit, images)
+        case Numbers():
+            return _table(exhibit)
+        case HeatMaps():
+            return _heat_maps(exhibit, images)
+        case Relation():
+            return _relation(exhibit)
+        case Bars():
+            return _bars(exhibit)
+        case Sum():
+            return f'<p class="line">{_powers(text(exhibit.line))}</p>'
+
+
+def _powers(line: str) -> str:
+    """`e^1.83` with a raised exponent."""
+    return re.sub(r"e\^(−?-?[\d.]+)", r"<var>e</var><sup>\1</sup>", line)
+
+
+def _patches(picture: Picture, images: Images, gap: float = 0.12, numbered: bool = True) -> str:
+    """The picture, whole or with gaps between its patches, which show parts of one and the same image."""
+    height, width = picture.pixels.shape[:2]
+    label = f'role="img" aria-label="{text(picture.caption)}"'
+    if picture.patch_size is None:
+        return f'<svg class="whole" {label} viewBox="0 0 {width} {height}">{images.use(picture.pixels)}</svg>'
+    p, q = picture.patch_size
+    rows, columns, lead = height // p, width // q, gap * min(p, q)
+    use, numbers = images.use(picture.pixels), numbered and columns <= NUMBERED_GRID
+    parts = []
+    for index in range(rows * columns):
+        row, column = divmod(index, columns)
+        x, y = column * (q + lead) + lead, row * (p + lead) + lead
+        place = f'x="{x:g}" y="{y:g}" width="{q}" height="{p}"'
+        parts.append(f'<svg {place} viewBox="{column * q} {row * p} {q} {p}">{use}</svg>')
+        if numbers:
+            size = min(p, q)
+            corner = f'x="{x + size * 0.07:g}" y="{y + size * 0.23:g}" font-size="{size * 0.19:g}"'
+            parts.append(f"<text {corner}>{index + 1}</text>")
+        if index == picture.marked:
+            parts.append(f'<rect class="mark" {place} stroke-width="{lead * 1.4:g}"/>')
+    box = f"0 0 {columns * (q + lead) + lead:g} {rows * (p + lead) + lead:g}"
+    return f'<svg class="cut" {label} viewBox="{box}">{"".join(parts)}</svg>'
+
+
+def _table(table: Numbers) -> str:
+    head = ""
+    if table.columns:
+        cells = "".join(f'<th scope="col">{_label(table.columns, j)}</th>' for j in table.column_picks)
+        head = f"<thead><tr><td></td>{cells}</tr></thead>"
+    rows = "".join(
+        f'<tr{_row_class(table, i)}><th scope="row">{_label(table.rows, i)}</th>'
+        + "".join(_cell(table, i, j) for j in table.column_picks)
+        + "</tr>"
+        for i in table.row_picks
+    )
+    return f'<div class="scroll" tabindex="0"><table>{head}<tbody>{rows}</tbody></table></div>'
+
+
+def _row_class(table: Numbers, i: int | None) -> str:
+    return ' class="total"' if i is not None and table.rows[i].startswith("=") else ""
+
+
+def _label(names: tuple[str, ...], index: int | None) -> str:
+    return "⋮" if index is None else text(names[index])
+
+
+def _cell(table: Numbers, i: int | None, j: int | None) -> str:
+    if i is None or j is None:
+        return "<td>…</td>"
+    value = float(table.values[i, j])
+    strength = abs(value) / (table.largest or 1)
+    kind = "plus" if value >= 0 else "minus"
+    return f'<td class="{kind}" style="--s:{strength:.2f}">{text(number(value, table.decimals))}</td>'
+
+
+def _heat_maps(maps: HeatMaps, images: Images) -> str:
+    drawn = "".join(
+        f'<div class="heat"><p>{text(title)}</p>{_heat(values, maps, images, title)}</div>'
+        for title, values in zip(maps.titles, maps.values, strict=True)
+    )
+    scale = '<p class="scale" aria-hidden="true"><span>0 %</span><i></i><span>the most in each map</span></p>'
+    return f'<div class="maps">{drawn}</div>{scale}'
+
+
+def _heat(values: Array, maps: HeatMaps, images: Images, title: str) -> str:
+    """One map: colour over the dimmed picture, as strong as the weight, and its percentage where there is room."""
+    (height, width), (p, q) = maps.pixels.shape[:2], maps.patch_size
+    top, few = float(values.max()) or 1.0, values.shape[1] <= NUMBERED_GRID
+    cells = []
+    for (row, column), value in np.ndenumerate(values):
+        x, y, strength = column * q, row * p, float(value) / top
+        cells.append(f'<rect x="{x}" y="{y}" width="{q}" height="{p}" fill-opacity="{strength * 0.88:.2f}"/>')
+        if few:
+            place = f'x="{x + q / 2:g}" y="{y + p / 2:g}" font-size="{min(p, q) * 0.26:g}"'
+            cells.append(f"<text {place}>{float(value):.0%}</text>")
+    label = f'role="img" aria-label="{text(f"{maps.caption}, {title}")}"'
+    below = f'<g class="dim">{images.use(maps.pixels)}</g>'
+    return f'<svg {label} viewBox="0 0 {width} {height}">{below}{"".join(cells)}</svg>'
+
+
+def _relation(relation: Relation) -> str:
+    count, top = len(relation.values), float(relation.values.max()) or 1.0
+    cells = "".join(
+        f'<rect x="{j}" y="{i}" width="1" height="1" fill-opacity="{float(value) / top:.2f}">'
+        f"<title>{text(relation.labels[i])} → {text(relation.labels[j])}: {percent(float(value))}</title></rect>"
+        for (i, j), value in np.ndenumerate(relation.values)
+    )
+    label = f'role="img" aria-label="{text(relation.caption)}"'
+    return f'<svg class="square" {label} viewBox="-0.1 -0.1 {count + 0.2} {count + 0.2}">{cells}</svg>'
+
+
+def _bars(bars: Bars) -> str:
+    rows = "".join(
+        f'<li><span>{text(label)}</span><i style="--s:{value:.4f}"></i><b>{percent(value)}</b></li>'
+        for label, value in zip(bars.labels, bars.values, strict=True)
+    )
+    return f'<ol class="chart">{rows}</ol>'
