@@ -32,6 +32,8 @@ class _Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"the settings of {cls.__name__} must be named values, got {type(values).__name__}")
         known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         for key in values:
             if key not in known:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from vitrail.errors import CheckFailed, ConfigError, FileError, WeightsError
 from vitrail.model.sizes import CATALOG, model_config
 from vitrail.weights import huggingface
 from vitrail.weights.artefact import Artefact, golden_images
-from vitrail.weights.durable import write_atomically, write_safetensors
+from vitrail.weights.durable import sync_folder, write_atomically, write_safetensors
 from vitrail.weights.formats import FORMATS, format_named
 from vitrail.weights.load import load
 
@@ -180,13 +179,8 @@ def _compare(artefact: Artefact, written: Path) -> float:
 
 
 def _move_into_place(draft: Path, target: Path) -> None:
-    """A rename, which is all or nothing; an old folder is moved aside first and removed last."""
+    """A rename, which is all or nothing. What a folder replaces goes to the workshop first, and with it."""
     if draft.is_dir() and target.exists():
-        aside = draft.parent / "old"
-        target.replace(aside)
-        draft.replace(target)
-        shutil.rmtree(aside)
-    else:
-        draft.replace(target)
-
-
+        target.replace(draft.parent / "replaced")
+    draft.replace(target)
+    sync_folder(target.parent)

@@ -32,7 +32,7 @@ def write_atomically(path: str | os.PathLike[str], writer: Callable[[Path], None
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise FileError(
@@ -75,6 +75,7 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make renames inside a folder survive a power cut."""
     if hasattr(os, "O_DIRECTORY"):  # Windows has no way to sync a folder
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -81,14 +81,21 @@ class _Scan:
             for count, (opcode, argument, at) in enumerate(pickletools.genops(pickled)):
                 if count >= MAX_OPCODES:
                     raise self.unsafe("is longer than any state dict")
-                self.step(opcode.name, argument)
                 position = at or 0
+                if opcode.name == "GLOBAL":
+                    self.check_spelling(argument, pickled, position)
+                self.step(opcode.name, argument)
             (result,) = self.stack
-        except (ValueError, IndexError, KeyError) as error:
+        except (ValueError, IndexError, KeyError, Warning) as error:  # Warning: an odd escape, if warnings are errors
             raise WeightsError(f"its pickle is damaged ({error})", where=self.where, fix=RESAVE) from error
         if self.below or position != len(pickled) - 1:
             raise self.unsafe("goes on after its end")
         return result
+
+    def check_spelling(self, name: str, pickled: bytes, position: int) -> None:
+        """`genops` resolves backslashes in names and torch does not: both must read the same name."""
+        if not pickled.startswith(f"c{name}\n".replace(" ", "\n").encode(), position):
+            raise self.unsafe("spells a name in a misleading way")
 
     def step(self, opcode: str, argument: Any) -> None:
         if opcode in _PUSH_ARGUMENT:
