@@ -38,7 +38,12 @@ from weights.forging import (
 Maker = Callable[[Path, str], bytes]  # folder, shell command of the payload -> content
 MAKERS: dict[str, Maker] = {}
 
-NOT_UNSAFE_ONLY_WRONG = ("onnx", "misnamed-onnx", "safetensors-nan")  # refused, but not as a danger
+NOT_UNSAFE_ONLY_WRONG = (
+    "onnx",
+    "misnamed-onnx",
+    "safetensors-nan",
+    "pickle-odd-escape",
+)  # refused, but not as a danger
 HARMLESS_TO_LIST = ("safetensors-nan",)  # a header is honest even if the values are not finite
 
 
@@ -125,6 +130,16 @@ def _(_: Path, __: str) -> bytes:
     return checkpoint(b"\x80\x02}X\x01\x00\x00\x00wctorch\nDoubleStorage\n" + count + b"\x85Rs.")
 
 
+@hostile("pickle-escaped-name.pt")  # one reader sees OrderedDict, another does not
+def _(_: Path, __: str) -> bytes:
+    return checkpoint(b"\x80\x02ccollections\n\\x4frderedDict\n)R.")
+
+
+@hostile("pickle-odd-escape.pt")
+def _(_: Path, command: str) -> bytes:
+    return checkpoint(pickle.dumps(Call(os.system, command), 2).replace(b"posix", b"pos\\hix"))
+
+
 @hostile("pickle-deep-key.pt")  # hashing the key would overflow the C stack
 def _(_: Path, __: str) -> bytes:
     return checkpoint(b"\x80\x02})" + b"\x85" * 200_000 + b"K\x01s.")
@@ -195,14 +210,8 @@ def _(_: Path, __: str) -> bytes:
     return onnx_model("weights.bin")
 
 
-@hostile("zip-slip.npz")
-def _(_: Path, __: str) -> bytes:
-    return zipped({"../../evil.npy": npy(np.ones(2))})
-
-
-@hostile("zip-absolute.npz")
-def _(_: Path, __: str) -> bytes:
-    return zipped({"/tmp/evil.npy": npy(np.ones(2))})
+for _name, _record in {"zip-slip.npz": "../../evil.npy", "zip-absolute.npz": "/tmp/evil.npy"}.items():
+    hostile(_name)(lambda _, __, record=_record: zipped({record: npy(np.ones(2))}))
 
 
 @hostile("zip-bomb.pt")

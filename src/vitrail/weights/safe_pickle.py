@@ -83,7 +83,7 @@ class _Scan:
                     raise self.unsafe("is longer than any state dict")
                 position = at or 0
                 if opcode.name == "GLOBAL":
-                    self.check_spelling(argument, pickled, position)
+                    self.check_spelling(str(argument), pickled, position)
                 self.step(opcode.name, argument)
             (result,) = self.stack
         except (ValueError, IndexError, KeyError, Warning) as error:  # Warning: an odd escape, if warnings are errors
