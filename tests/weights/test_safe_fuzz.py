@@ -94,9 +94,7 @@ def test_mutated_files(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
-def test_mutated_files_in_full(target: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if "full" not in request.config.getoption("markexpr"):
-        pytest.skip("takes minutes; run with -m full")
+def test_mutated_files_in_full(target: str, tmp_path: Path) -> None:
     fuzz(target, tmp_path / "file", FULL)
 
 
