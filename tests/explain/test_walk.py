@@ -115,7 +115,7 @@ class TestNumbers:
     def test_sums_add_up(self, example: Any) -> None:
         for title, caption in [
             ("The weighted sum", "what"),
-            ("Residual again", "the token"),
+            ("Residual again", "the class"),
             ("Say where each patch is", "patch"),
         ]:
             values = table(example[2], title, caption)
@@ -207,7 +207,7 @@ class TestOrder:
         assert "LayerNorm" in titles[0]
         assert "LayerNorm" not in titles[1]
         assert "LN(sum)" in step(post, "Residual again").exhibits[0].rows
-        last = table(post, "Residual again", "the token")[-1]
+        last = table(post, "Residual again", "the class")[-1]
         np.testing.assert_allclose(last, table(post, "Residual again", "all tokens")[0], atol=1e-5)
 
     def test_nothing_is_put_in_front_without_a_class_token(self) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from vitrail.bench.peers import OURS, PEERS
 from vitrail.bench.plan import Cell
@@ -16,88 +15,120 @@ from vitrail.config import ViTConfig
 
 Tick = Callable[[object], None]
 
+GEMM = "gemm"  # the worker of the yardstick
 LOGITS_BATCH = 2
+
+
+class Crew:
+    """One worker for each library and one for the yardstick, all with the same number of threads.
+
+    Once entered, all have imported what they need: nobody is timed while another still starts. A library that
+    cannot be imported is left out; `skipped` says why.
+    """
+
+    def __init__(self, names: Iterable[str], threads: int) -> None:
+        self.threads = threads
+        self.versions: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
+        self._workers = {name: WorkerProcess(name, threads) for name in (*names, GEMM)}
+
+    def __enter__(self) -> Self:
+        for name, worker in self._workers.items():
+            reply = _greet(worker)
+            if "version" in reply:
+                self.versions["torch" if name == GEMM else name] = reply["version"]
+            else:
+                self.skipped[name] = reply["missing"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+    @property
+    def names(self) -> list[str]:
+        """The libraries that are here."""
+        return [name for name in self._workers if name != GEMM and name not in self.skipped]
+
+    def __getitem__(self, name: str) -> WorkerProcess:
+        return self._workers[name]
+
+    def revive(self, name: str) -> WorkerProcess:
+        """The worker of that name; one that ended, for want of memory perhaps, is started again."""
+        if not self[name].alive:
+            self[name].close()
+            self._workers[name] = WorkerProcess(name, self.threads)
+        return self[name]
+
+
+def _greet(worker: WorkerProcess) -> dict[str, Any]:
+    try:
+        return worker.ask("hello")
+    except WorkerError as error:
+        return {"missing": str(error)}
 
 
 @dataclass(frozen=True)
 class Contest:
-    """The libraries that take part, the models by name, and the folder of their weights."""
+    """The models by name, and the folder of their weights."""
 
-    names: Sequence[str]
     configs: Mapping[str, ViTConfig]
     folder: Path
     seed: int
 
-    def weights(self, name: str, size: str) -> tuple[dict[str, Any], Path]:
+    def model(self, name: str, size: str) -> dict[str, Any]:
         """The configuration that a library is given, and the file of our weights for it."""
         parts = PEERS[name].parts
         file = f"{list(self.configs).index(size)}-{name if parts else OURS}.safetensors"
-        return self.configs[size].replace(**parts).to_dict(), self.folder / file
+        return {"config": self.configs[size].replace(**parts).to_dict(), "weights": str(self.folder / file)}
 
-    def build(self, worker: WorkerProcess, cell: Cell) -> None:
-        config, path = self.weights(worker.name, cell.size)
-        worker.ask("build", config=config, weights=str(path), mode=cell.mode, batch=cell.batch)
-
-
-def meet(names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Versions of the libraries that are here, and why the others are not."""
-    versions, skipped = {}, {}
-    for name in names:
-        with WorkerProcess(name, threads=1) as worker:
-            try:
-                reply = worker.ask("hello")
-            except WorkerError as error:
-                reply = {"missing": str(error)}
-        if "version" in reply:
-            versions[name] = reply["version"]
-        else:
-            skipped[name] = reply["missing"]
-    return versions, skipped
+    def work(self, name: str, cell: Cell) -> dict[str, Any]:
+        """What a library is to do in a cell."""
+        return {**self.model(name, cell.size), "mode": cell.mode, "batch": cell.batch}
 
 
-def compare_logits(contest: Contest, threads: int) -> list[dict[str, Any]]:
-    """Write the weights of every size, and compare each library's logits on them with ours."""
-    with ExitStack() as stack:
-        ours = stack.enter_context(WorkerProcess(OURS, threads))
-        write_weights(contest, ours)
-        others = [stack.enter_context(WorkerProcess(name, threads)) for name in contest.names if name != OURS]
-        return [_compare(contest, ours, theirs, size) for size in contest.configs for theirs in others]
+def write_weights(contest: Contest, crew: Crew) -> None:
+    """One file for each size, and one more for each library of another architecture."""
+    models = {m["weights"]: m["config"] for m in itertools.starmap(contest.model, _pairs(contest, crew.names))}
+    for path, config in models.items():
+        crew[OURS].ask("make_weights", config=config, path=path, seed=contest.seed)
 
 
-def write_weights(contest: Contest, ours: WorkerProcess) -> None:
-    for name, size in itertools.product(contest.names, contest.configs):
-        config, path = contest.weights(name, size)
-        if not path.exists():
-            ours.ask("make_weights", config=config, path=str(path), seed=contest.seed)
+def _pairs(contest: Contest, names: Iterable[str]) -> list[tuple[str, str]]:
+    return [(name, size) for size in contest.configs for name in names]
 
 
-def _compare(contest: Contest, ours: WorkerProcess, theirs: WorkerProcess, size: str) -> dict[str, Any]:
-    config, path = contest.weights(theirs.name, size)
-    row: dict[str, Any] = {"size": size, "peer": theirs.name}
-    answers = []
-    try:
-        for worker in (ours, theirs):
-            worker.ask("build", config=config, weights=str(path), mode="inference", batch=LOGITS_BATCH)
-            answers.append(list(itertools.chain.from_iterable(worker.ask("logits")["logits"])))
-    except WorkerError as error:
-        return {**row, "failed": str(error)}
-    difference = max(abs(a - b) for a, b in zip(*answers, strict=True))
-    return {**row, "max_difference": difference, "largest_logit": max(map(abs, answers[0]))}
-
-
-def measure_memory(contest: Contest, cells: Iterable[Cell], tick: Tick) -> list[dict[str, Any]]:
-    """Peak memory of every library in every cell, each in a process that has done nothing else."""
+def measure_memory(contest: Contest, crew: Crew, cells: Sequence[Cell], tick: Tick) -> list[dict[str, Any]]:
+    """Peak memory of every library in every cell. The crew must not have computed anything before."""
     rows = []
     for cell in cells:
         tick(f"memory of {cell}")
-        rows += [{**cell._asdict(), "peer": name, **_memory(contest, name, cell)} for name in contest.names]
+        rows += [{**cell._asdict(), "peer": name, **_memory(contest, crew, name, cell)} for name in crew.names]
     return rows
 
 
-def _memory(contest: Contest, name: str, cell: Cell) -> dict[str, Any]:
-    with WorkerProcess(name, cell.threads) as worker:
-        try:
-            contest.build(worker, cell)
-            return worker.ask("memory")
-        except WorkerError as error:
-            return {"failed": str(error)}
+def _memory(contest: Contest, crew: Crew, name: str, cell: Cell) -> dict[str, Any]:
+    try:
+        return crew.revive(name).ask("memory", **contest.work(name, cell))
+    except WorkerError as error:
+        return {"failed": str(error)}
+
+
+def compare_logits(contest: Contest, crew: Crew) -> list[dict[str, Any]]:
+    """Each library's logits beside those of our model, with the same weights."""
+    return [_compare(contest, crew, *pair) for pair in _pairs(contest, crew.names) if pair[0] != OURS]
+
+
+def _compare(contest: Contest, crew: Crew, name: str, size: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"size": size, "peer": name}
+    try:
+        ours, theirs = (_logits(crew.revive(who), contest.model(name, size)) for who in (OURS, name))
+    except WorkerError as error:
+        return {**row, "failed": str(error)}
+    difference = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
+    return {**row, "max_difference": difference, "largest_logit": max(map(abs, ours))}
+
+
+def _logits(worker: WorkerProcess, model: Mapping[str, Any]) -> list[float]:
+    worker.ask("build", **model, mode="inference", batch=LOGITS_BATCH)
+    return list(itertools.chain.from_iterable(worker.ask("logits")["logits"]))

@@ -13,20 +13,19 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from vitrail.bench.contest import Contest, Tick, compare_logits, measure_memory, meet
+from vitrail.bench.contest import GEMM, Contest, Crew, Tick, compare_logits, measure_memory, write_weights
 from vitrail.bench.flops import forward_flops
 from vitrail.bench.peers import OURS, PEERS
 from vitrail.bench.plan import FULL, Cell, Preset, check_peers, plan, shapes
-from vitrail.bench.process import WorkerError, WorkerProcess
+from vitrail.bench.process import WorkerError
 from vitrail.bench.summary import summarise
 from vitrail.bench.system import describe_system
 from vitrail.config import ViTConfig
 
 Progress = Callable[[int, int, str], None]  # done, total, what is measured now
 
-GEMM = "gemm"
 NOTES = {
     "dtype": "float32",
     "training": "forward, cross-entropy, backward, AdamW step (fused, lr 1e-5, weight decay 0.05)",
@@ -59,19 +58,15 @@ def bench_models(
     configs = shapes(sizes or preset.sizes)
     cells = plan(list(configs), modes or preset.modes, batches or preset.batches, threads or preset.threads)
     preset = dataclasses.replace(preset, repeats=repeats or preset.repeats)
-    versions, skipped = meet(names)
     with tempfile.TemporaryDirectory(prefix="vitrail-bench-") as folder:
-        contest = Contest(list(versions), configs, Path(folder), seed)
-        measured = _measure(contest, cells, preset, progress or _silent)
+        contest = Contest(configs, Path(folder), seed)
+        measured = _measure(contest, names, cells, preset, progress or _silent)
     return {
         "benchmark": "vitrail bench model",
         "date": started.isoformat(timespec="seconds"),
         "seconds": round((datetime.now(UTC) - started).total_seconds(), 1),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "system": describe_system(),
-        "versions": versions,
-        "peers": {name: PEERS[name].note for name in versions},
-        "skipped": skipped,
         "settings": {**_settings(preset), "seed": seed},
         "notes": NOTES,
         "sizes": {size: _describe(config) for size, config in configs.items()},
@@ -92,19 +87,25 @@ def _describe(config: ViTConfig) -> dict[str, Any]:
     return {"gflop_per_image": forward_flops(config) / 1e9, "config": config.to_dict()}
 
 
-def _measure(contest: Contest, cells: Sequence[Cell], preset: Preset, progress: Progress) -> dict[str, Any]:
-    """Logits first, then memory (with the most threads only, on which it hardly depends), then time."""
-    counts = sorted({cell.threads for cell in cells})
-    for_memory = [cell for cell in cells if cell.threads == counts[-1]]
-    tick = _counter(progress, 1 + len(for_memory) + len(cells))
-    tick("logits of every size")
-    logits = compare_logits(contest, counts[-1])
-    memory = measure_memory(contest, for_memory, tick)
-    timed: list[dict[str, Any]] = []
-    for count in counts:
-        timed += time_cells(contest, [cell for cell in cells if cell.threads == count], preset, tick)
+def _measure(
+    contest: Contest, names: Sequence[str], cells: Sequence[Cell], preset: Preset, progress: Progress
+) -> dict[str, Any]:
+    """Memory (with the most threads only: it hardly depends on them), then logits, then time."""
+    most, *fewer = sorted({cell.threads for cell in cells}, reverse=True)
+    first = [cell for cell in cells if cell.threads == most]
+    tick = _counter(progress, len(first) + 1 + len(cells))
+    with Crew(names, most) as crew:
+        who = {"versions": crew.versions, "skipped": crew.skipped, "peers": {n: PEERS[n].note for n in crew.names}}
+        write_weights(contest, crew)
+        memory = measure_memory(contest, crew, first, tick)
+        tick("logits of every size")
+        logits = compare_logits(contest, crew)
+        timed = time_cells(contest, crew, first, preset, tick)
+    for threads in fewer:
+        with Crew(who["peers"], threads) as crew:
+            timed += time_cells(contest, crew, [cell for cell in cells if cell.threads == threads], preset, tick)
     tick("done")
-    return {"logits": logits, "memory": memory, "cells": timed}
+    return {**who, "logits": logits, "memory": memory, "cells": sorted(timed, key=lambda cell: int(cell["threads"]))}
 
 
 def _counter(progress: Progress, total: int) -> Tick:
@@ -112,59 +113,36 @@ def _counter(progress: Progress, total: int) -> Tick:
     return lambda what: progress(next(done), total, str(what))
 
 
-class Crew:
-    """One idle worker for each library and one for the yardstick, all with the same number of threads."""
-
-    def __init__(self, names: Sequence[str], threads: int) -> None:
-        self.threads = threads
-        self.workers = {name: WorkerProcess(name, threads) for name in (*names, GEMM)}
-
-    def __enter__(self) -> Self:
-        """Wait until all have imported what they need: nobody is timed while another still starts."""
-        for worker in self.workers.values():
-            worker.ask("hello")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for worker in self.workers.values():
-            worker.close()
-
-    def __getitem__(self, name: str) -> WorkerProcess:
-        """The worker of that name; one that ended, for want of memory perhaps, is started again."""
-        if not self.workers[name].alive:
-            self.workers[name].close()
-            self.workers[name] = WorkerProcess(name, self.threads)
-        return self.workers[name]
-
-
-def time_cells(contest: Contest, cells: Iterable[Cell], preset: Preset, tick: Tick) -> list[dict[str, Any]]:
-    """Time cells that share a number of threads."""
-    cells = list(cells)
+def time_cells(contest: Contest, crew: Crew, cells: Iterable[Cell], preset: Preset, tick: Tick) -> list[dict[str, Any]]:
+    """Time cells that share a number of threads, and so a crew."""
     chance = random.Random(contest.seed)
-    with Crew(contest.names, cells[0].threads) as crew:
-        crew[GEMM].ask("build", side=preset.gemm_side)
-        rows = []
-        for cell in cells:
-            tick(cell)
-            rows.append(_time_cell(contest, crew, cell, preset, chance))
-        return rows
+    crew[GEMM].ask("build", side=preset.gemm_side)
+    rows = []
+    for cell in cells:
+        tick(cell)
+        rows.append(_time_cell(contest, crew, cell, preset, chance))
+    return rows
 
 
 def _time_cell(contest: Contest, crew: Crew, cell: Cell, preset: Preset, chance: random.Random) -> dict[str, Any]:
-    failed: dict[str, str] = {}
+    single, failed = _prepare(contest, crew, cell, preset)
+    seconds = _interleave(crew, list(single), _repeats(list(single.values()), preset), chance, failed)
+    rates = [2 * preset.gemm_side**3 / time for time in seconds.pop(GEMM)]
+    flops = forward_flops(contest.configs[cell.size])
+    return {**cell._asdict(), "failed": failed, **summarise(seconds, rates, cell.mode, cell.batch, flops)}
+
+
+def _prepare(contest: Contest, crew: Crew, cell: Cell, preset: Preset) -> tuple[dict[str, float], dict[str, str]]:
+    """Build every model and warm it up: roughly the seconds of one call, and who failed."""
     single = {GEMM: crew[GEMM].ask("calibrate", seconds=preset.measure_seconds)["seconds"]}
-    for name in contest.names:
+    failed: dict[str, str] = {}
+    for name in crew.names:
         try:
-            contest.build(crew[name], cell)
+            crew.revive(name).ask("build", **contest.work(name, cell))
             single[name] = crew[name].ask("calibrate", seconds=preset.measure_seconds)["seconds"]
         except WorkerError as error:
             failed[name] = str(error)
-    repeats = _repeats(list(single.values()), preset)
-    seconds = _interleave(crew, list(single), repeats, chance, failed)
-    rates = [2 * preset.gemm_side**3 / time for time in seconds.pop(GEMM)]
-    flops = forward_flops(contest.configs[cell.size])
-    in_order = {name: seconds[name] for name in contest.names if name in seconds}
-    return {**cell._asdict(), "failed": failed, **summarise(in_order, rates, cell.mode, cell.batch, flops)}
+    return single, failed
 
 
 def _repeats(single: Sequence[float], preset: Preset) -> int:
@@ -181,7 +159,7 @@ def _interleave(
     for _ in range(repeats):
         for name in chance.sample(list(seconds), len(seconds)):
             try:
-                seconds[name].append(crew.workers[name].ask("measure")["seconds"])
+                seconds[name].append(crew[name].ask("measure")["seconds"])
             except WorkerError as error:
                 if name == GEMM:
                     raise

@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
 Tensors = Mapping[str, "Tensor"]
 
+OURS = "vitrail"
+TIMM = "timm.models.vision_transformer"
+TRANSFORMERS = "transformers.models.vit.modeling_vit"
+VIT_PYTORCH = "vit_pytorch.vit"
+
 
 @dataclass(frozen=True)
 class Peer:
     """One implementation of the Vision Transformer."""
 
     name: str  # also the name of its distribution
-    package: str
+    module: str  # where its model is
     build: Callable[[ViTConfig], nn.Module]
     rename: Callable[[Tensors, ViTConfig], Tensors]  # our tensors under the peer's names
     note: str
@@ -45,14 +50,18 @@ class Peer:
 
     def version(self) -> str:
         """Import the package, so that a fault shows here, and say which version it is."""
-        package = import_peer(self.package)
-        return getattr(package, "__version__", None) or importlib.metadata.version(self.name)
+        import_peer(self.module)
+        return getattr(sys.modules[self.package], "__version__", None) or importlib.metadata.version(self.name)
+
+    @property
+    def package(self) -> str:
+        return self.module.partition(".")[0]
 
 
-def import_peer(package: str) -> Any:
-    """A peer's package. All of them import torchvision where it is installed."""
+def import_peer(module: str) -> Any:
+    """A module of a peer. All peers import torchvision where it is installed."""
     mend_torchvision()
-    return importlib.import_module(package)
+    return importlib.import_module(module)
 
 
 def mend_torchvision() -> None:
@@ -82,7 +91,7 @@ def _build_ours(config: ViTConfig) -> nn.Module:
 
 
 def _build_timm(config: ViTConfig) -> nn.Module:
-    model: nn.Module = import_peer("timm.models.vision_transformer").VisionTransformer(
+    model: nn.Module = import_peer(TIMM).VisionTransformer(
         img_size=config.image_size,
         patch_size=config.patch_size,
         in_chans=config.channels,
@@ -96,7 +105,7 @@ def _build_timm(config: ViTConfig) -> nn.Module:
 
 
 def _build_transformers(config: ViTConfig) -> nn.Module:
-    transformers = import_peer("transformers")
+    transformers = import_peer(TRANSFORMERS)
     settings = transformers.ViTConfig(
         image_size=config.image_size,
         patch_size=config.patch_size,
@@ -114,7 +123,7 @@ def _build_transformers(config: ViTConfig) -> nn.Module:
 
 
 def _build_vit_pytorch(config: ViTConfig) -> nn.Module:
-    model: nn.Module = import_peer("vit_pytorch").ViT(**_words(config))
+    model: nn.Module = import_peer(VIT_PYTORCH).ViT(**_words(config))
     return model
 
 
@@ -179,24 +188,23 @@ def _translate(tensors: Tensors, table: Mapping[str, str], depth: int) -> Tensor
     return renamed
 
 
-OURS = "vitrail"
 _VIT_PYTORCH_PARTS = {"patches": "linear", "patch_norm": True, "qkv_bias": False, "norm_eps": 1e-5}
 
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer(OURS, "vitrail", _build_ours, _same_names, "scaled_dot_product_attention"),
-        Peer("timm", "timm", _build_timm, _same_names, "scaled_dot_product_attention (its default)"),
+        Peer(OURS, "vitrail.model", _build_ours, _same_names, "scaled_dot_product_attention"),
+        Peer("timm", TIMM, _build_timm, _same_names, "scaled_dot_product_attention (its default)"),
         Peer(
             "transformers",
-            "transformers",
+            TRANSFORMERS,
             _build_transformers,
             _transformers_names,
             "ViTForImageClassification, attention 'sdpa' (its default)",
         ),
         Peer(
             "vit-pytorch",
-            "vit_pytorch",
+            VIT_PYTORCH,
             _build_vit_pytorch,
             _vit_pytorch_names,
             "LayerNorms around the patch projection, no qkv bias; logits beside our model of the same parts",

@@ -61,12 +61,17 @@ def _speed_lines(cell: Result) -> list[Line]:
 def _numbers(numbers: Result) -> Line:
     seconds = numbers["seconds"]
     return (
-        f"{1e3 * seconds['median']:.4g}",
-        f"{1e3 * seconds['q1']:.4g} to {1e3 * seconds['q3']:.4g}",
-        f"{numbers['images_per_second']:.3g}",
-        f"{numbers['gflops']:.3g}",
+        _short(1e3 * seconds["median"]),
+        f"{_short(1e3 * seconds['q1'])} to {_short(1e3 * seconds['q3'])}",
+        _short(numbers["images_per_second"]),
+        _short(numbers["gflops"]),
         f"{numbers['percent_of_peak']['median']:.0f}",
     )
+
+
+def _short(number: float) -> str:
+    """Three digits, more before the point where there are more; never an exponent."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _faster(cell: Result, name: str) -> str:

@@ -4,13 +4,14 @@ It waits for orders, one JSON object a line on stdin, and answers each with one 
 
     {"order": "hello"}                                          {"version": "1.0.30"} or {"missing": why}
     {"order": "make_weights", "config": {...}, "path": p, "seed": 0}    {}
+    {"order": "memory", and as for build}                       {"growth": bytes, "total": bytes, "source": how}
     {"order": "build", "config": {...}, "weights": p, "mode": "training", "batch": 8}    {}
     {"order": "calibrate", "seconds": 0.3}                      {"seconds": one call, "calls": calls a measurement}
     {"order": "measure"}                                        {"seconds": one call, mean of a measurement}
     {"order": "logits"}                                         {"logits": [[...], ...]}
-    {"order": "memory"}                                         {"growth": bytes, "total": bytes, "source": how}
 
-An order that fails is answered with {"error": why}. The end of stdin ends the process.
+The first three compute nothing in this process itself, which `memory` relies on (see `in_child`). An order that
+fails is answered with {"error": why}. The end of stdin ends the process.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from vitrail.bench.memory import PeakMemory, release_free_memory
+from vitrail.bench.memory import PeakMemory, attempt, in_child, release_free_memory
 from vitrail.bench.peers import PEERS, Peer
 from vitrail.config import ViTConfig
 
@@ -95,7 +96,10 @@ class ModelWorker(Worker):
             why = "is not installed" if error.name == self.peer.package else f"does not import: {error}"
             return {"missing": f'{self.peer.name} {why}; pip install "vitrail[oracle]"'}
 
-    def make_weights(self, config: Reply, path: str, seed: int) -> Reply:
+    def make_weights(self, **details: Any) -> Reply:
+        return in_child(lambda: self._make_weights(**details))
+
+    def _make_weights(self, config: Reply, path: str, seed: int) -> Reply:
         """Random values for every parameter, the head too, of a scale that keeps activations near 1."""
         torch.manual_seed(seed)
         tensors = {name: _draw(name, x) for name, x in self.peer.build(ViTConfig(**config)).state_dict().items()}
@@ -118,8 +122,12 @@ class ModelWorker(Worker):
         with torch.inference_mode():
             return {"logits": self.peer.logits(self.model.eval(), self.images).tolist()}
 
-    def memory(self) -> Reply:
+    def memory(self, **details: Any) -> Reply:
+        return in_child(lambda: self._memory(**details))
+
+    def _memory(self, **details: Any) -> Reply:
         """Peak of two calls: the second training step has the optimiser's state beside the activations."""
+        self.build(**details)
         peak = PeakMemory()
         self._time(2)
         return peak.read()
@@ -161,10 +169,7 @@ def serve(worker: Worker, orders: TextIO, answers: TextIO) -> None:
     """Obey until the orders end."""
     for line in orders:
         order = json.loads(line)
-        try:
-            reply = getattr(worker, order.pop("order"))(**order)
-        except Exception as error:  # whatever a library raises is an answer; the run goes on without that number
-            reply = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        reply = attempt(lambda order=order: getattr(worker, order.pop("order"))(**order))  # type: ignore[misc]
         print(json.dumps(reply), file=answers, flush=True)
 
 

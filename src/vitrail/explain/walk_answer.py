@@ -137,7 +137,7 @@ def _logits_step(scene: Scene, given: Array, symbol: str) -> Step:
         "it fits. These numbers are the logits.",
         shape_text(len(found)),
         "classes",
-        (Sum(f"“{scene.classes[k]}”", line), table),
+        (Sum(f"for “{scene.classes[k]}”", line), table),
     )
 
 
@@ -151,12 +151,12 @@ def _probabilities_step(scene: Scene) -> Step:
         PART,
         "Probabilities",
         r"p_k = \frac{e^{o_k}}{\sum_j e^{o_j}}",
-        f"Softmax once more: the logits become probabilities, together 100 %. The model says: {scene.classes[k]}.",
+        f"Softmax once more: the logits become probabilities, together 100%. The model says: {scene.classes[k]}.",
         shape_text(len(shares)),
         "classes",
         (
             Bars(_few("what the model says", len(order), len(shares)), names, tuple(shares[order].tolist())),
-            Sum(f"“{scene.classes[k]}”", line),
+            Sum(f"for “{scene.classes[k]}”", line),
         ),
     )
 

@@ -53,7 +53,6 @@ def _tokens_table(scene: Scene, caption: str, values: Array) -> Numbers:
 def layer_norm(scene: Scene) -> Step:
     tokens = scene.value("tokens")
     normed, row = scene.norm("blocks.0.norm1", tokens), tokens[scene.query]
-    name = scene.token_names[scene.query]
     line = f"mean {number(row.mean())}, standard deviation {number(row.std())}: subtract, divide, then scale and shift"
     return Step(
         _part(scene),
@@ -63,7 +62,7 @@ def layer_norm(scene: Scene) -> Step:
         "which are learned. The size of the numbers can no longer run away, however deep the model is.",
         shape_text(*normed.shape),
         "tokens × width",
-        (Sum(f"the token “{name}”", line), _tokens_table(scene, "all tokens, normalised", normed)),
+        (Sum(scene.query_name, line), _tokens_table(scene, "all tokens, normalised", normed)),
     )
 
 
@@ -111,10 +110,10 @@ def scores(scene: Scene) -> Step:
         "Every query meets every key. The more they point the same way, the larger their product. Dividing by √d keeps "
         "the scores in a range where the softmax that follows can still choose."
     )
-    equation = r"s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}"
+    equation = r"s_{i j} = \frac{q_i \cdot k_j}{\sqrt{d}}"
     if c.positions == "relative":
         words += " Relative positions act here: the query also meets a learned vector r for the offset to each patch."
-        equation = r"s_{ij} = \frac{q_i \cdot k_j + q_i \cdot r_{i-j}}{\sqrt{d}}"
+        equation = r"s_{i j} = \frac{q_i \cdot k_j + q_i \cdot r_{i-j}}{\sqrt{d}}"
     return Step(
         _part(scene),
         "Scores",
@@ -133,8 +132,7 @@ def _one_score(scene: Scene) -> Sum:
     line = f"({terms(q, k)}) / √{d} = {number(product)} / {number(d**0.5)} = {number(product / d**0.5)}"
     if scene.config.positions == "relative":
         line += f"; with the offset’s share {number(score)}"
-    names = scene.token_names
-    return Sum(f"query of “{names[i]}” · key of “{names[j]}”, head 1", line)
+    return Sum(f"query of {scene.query_name} · key of {scene.token_names[j]}, head 1", line)
 
 
 def _square_table(scene: Scene, caption: str, values: Array) -> Numbers:
@@ -148,9 +146,9 @@ def softmax(scene: Scene) -> Step:
     return Step(
         _part(scene),
         "Softmax: who looks where",
-        r"a_{ij} = \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}",
-        "The scores of one query become weights: all positive, together 100 %. They are the attention. "
-        f"The pictures show where “{scene.token_names[scene.query]}” looks, in each head.",
+        r"a_{i j} = \frac{e^{s_{i j}}}{\sum_m e^{s_{i m}}}",
+        "The scores of one query become weights: all positive, together 100%. They are the attention. "
+        f"The pictures show where {scene.query_name} looks, in each head.",
         shape_text(*weights.shape),
         "heads × tokens that look × tokens looked at",
         tuple(_softmax_exhibits(scene, weights)),
@@ -160,18 +158,23 @@ def softmax(scene: Scene) -> Step:
 def _softmax_exhibits(scene: Scene, weights: Array) -> Iterator[Exhibit]:
     c, query = scene.config, scene.query
     shown = min(c.heads, HEADS_SHOWN)
-    caption = f"attention of “{scene.token_names[query]}” over the patches"
+    caption = f"attention of {scene.query_name} over the patches"
     maps = tuple(over_patches(scene, weights[head, query]) for head in range(shown))
     titles = tuple(f"head {head + 1}" for head in range(shown))
     few = f", the first {shown} of {c.heads} heads" if shown < c.heads else ""
     yield HeatMaps(caption + few, titles, maps, displayable(scene.pixels), c.patch_size)
-    if c.prefix_tokens:
-        rest = weights[0, query, : c.prefix_tokens]
-        names = scene.token_names
-        line = ", ".join(f"{names[i]} {percent(float(w))}" for i, w in enumerate(rest))
-        yield Sum("in head 1 the rest goes to", f"{line}, patches {percent(1 - float(rest.sum()))}")
+    yield _one_weight(scene)
     if weights.shape[1] <= RELATION_TOKENS:
-        yield Relation("every token (row) looks at every token (column), head 1", weights[0], scene.token_names)
+        caption = "every token (row) looks at every token (column), head 1"
+        yield Relation(caption, weights[0], scene.token_names, displayable(scene.pixels), c.patch_size)
+
+
+def _one_weight(scene: Scene) -> Sum:
+    i, j = scene.query, _key(scene)
+    row, weight = scene.value("block.0.scores")[0, i], float(scene.value("block.0.attention")[0, i, j])
+    below = " + ".join(f"e^{number(score)}" for score in row[:4])
+    line = f"e^{number(row[j])} / ({below} + …) = {percent(weight)}"
+    return Sum(f"how much {scene.query_name} looks at {scene.token_names[j]}, head 1", line)
 
 
 def over_patches(scene: Scene, row: Array) -> Array:
@@ -180,16 +183,15 @@ def over_patches(scene: Scene, row: Array) -> Array:
 
 
 def weighted_sum(scene: Scene) -> Step:
-    name = scene.token_names[scene.query]
     return Step(
         _part(scene),
         "The weighted sum",
-        r"head_i = \sum_j a_{ij} v_j",
+        r"head_i = \sum_j a_{i j} v_j",
         "Each token now takes from every other token its value, as much as the weights say. What is looked at is what "
         "is carried over. This is the only place where tokens learn of each other.",
         shape_text(*scene.value("block.0.heads").shape),
         "heads × tokens × width per head",
-        (_contributions(scene, f"what “{name}” gathers in head 1: weight × value"),),
+        (_contributions(scene, f"what {scene.query_name} gathers in head 1: weight × value"),),
     )
 
 
@@ -253,7 +255,7 @@ def _addition(scene: Scene, name: str, before: Array, branch: Array, after: Arra
     i, post = scene.query, scene.config.norm == "post"
     rows = [before[i], branch[i], before[i] + branch[i], *([after[i]] if post else [])]
     labels = ("before", f"+ {name}", "= sum", *(["LN(sum)"] if post else []))
-    return Numbers(f"the token “{scene.token_names[i]}”", np.vstack(rows), labels)
+    return Numbers(scene.query_name, np.vstack(rows), labels)
 
 
 def mlp(scene: Scene) -> Step:

@@ -43,7 +43,10 @@ def page(walk: Walk) -> str:
     """The whole document."""
     images = Images()
     template = Template(_resource("walk.html"))
-    sections = "".join(_section(step, count, images) for count, step in enumerate(walk.steps, 1))
+    parts = list(dict.fromkeys(step.part for step in walk.steps))
+    sections = "".join(
+        _section(step, count, parts.index(step.part) + 1, images) for count, step in enumerate(walk.steps, 1)
+    )
     return template.substitute(
         title=text(f"{walk.name}: a walk through a Vision Transformer"),
         style=_resource("walk.css"),
@@ -120,23 +123,23 @@ def _answer(walk: Walk) -> str:
 
 def _contents(walk: Walk) -> str:
     """The list of steps, grouped by the part of the model they belong to."""
-    groups, numbered = [], enumerate(walk.steps, 1)
-    for part, steps in groupby(numbered, key=lambda pair: pair[1].part):
+    groups: list[str] = []
+    for part, steps in groupby(enumerate(walk.steps, 1), key=lambda pair: pair[1].part):
         items = "".join(
             f'<li><a href="#step-{count}"><b>{count}</b> {text(step.title)} <i>{text(step.shape)}</i></a></li>'
             for count, step in steps
         )
-        groups.append(f"<li><span>{text(part)}</span><ol>{items}</ol></li>")
+        groups.append(f'<li class="part-{len(groups) + 1}"><span>{text(part)}</span><ol>{items}</ol></li>')
     return f"<ol>{''.join(groups)}</ol>"
 
 
-def _section(step: Step, count: int, images: Images) -> str:
+def _section(step: Step, count: int, part: int, images: Images) -> str:
     exhibits = "".join(_figure(exhibit, images) for exhibit in step.exhibits)
     return f"""
-<section class="step" id="step-{count}" aria-labelledby="title-{count}" tabindex="-1">
+<section class="step part-{part}" id="step-{count}" aria-labelledby="title-{count}" tabindex="-1">
   <div class="words">
     <p class="part">{text(step.part)}</p>
-    <h2 id="title-{count}"><span class="count">{count}</span> {text(step.title)}</h2>
+    <h2 id="title-{count}"><span class="count">{count}</span> <span>{text(step.title)}</span></h2>
     <div class="equation" tabindex="0" role="group" aria-label="equation">{mathml_of(step.equation)}</div>
     <p>{text(step.words)}</p>
     <p class="shape"><b>{text(step.shape)}</b> <span>{text(step.axes)}</span></p>
@@ -164,7 +167,7 @@ def _drawn(exhibit: Exhibit, images: Images) -> str:
         case HeatMaps():
             return _heat_maps(exhibit, images)
         case Relation():
-            return _relation(exhibit)
+            return _relation(exhibit, images)
         case Bars():
             return _bars(exhibit)
         case Sum():
@@ -237,7 +240,7 @@ def _heat_maps(maps: HeatMaps, images: Images) -> str:
         f'<div class="heat"><p>{text(title)}</p>{_heat(values, maps, images, title)}</div>'
         for title, values in zip(maps.titles, maps.values, strict=True)
     )
-    scale = '<p class="scale" aria-hidden="true"><span>0 %</span><i></i><span>the most in each map</span></p>'
+    scale = '<p class="scale" aria-hidden="true"><span>0%</span><i></i><span>the most in each map</span></p>'
     return f'<div class="maps">{drawn}</div>{scale}'
 
 
@@ -257,15 +260,35 @@ def _heat(values: Array, maps: HeatMaps, images: Images, title: str) -> str:
     return f'<svg {label} viewBox="0 0 {width} {height}">{below}{"".join(cells)}</svg>'
 
 
-def _relation(relation: Relation) -> str:
-    count, top = len(relation.values), float(relation.values.max()) or 1.0
-    cells = "".join(
-        f'<rect x="{j}" y="{i}" width="1" height="1" fill-opacity="{float(value) / top:.2f}">'
-        f"<title>{text(relation.labels[i])} → {text(relation.labels[j])}: {percent(float(value))}</title></rect>"
-        for (i, j), value in np.ndenumerate(relation.values)
+def _relation(relation: Relation, images: Images) -> str:
+    """A square of all weights beside the picture. The script lets a reader choose a row; the picture then shows it."""
+    count, short = len(relation.values), [name.removeprefix("patch ") for name in relation.labels]
+    across = "".join(
+        f'<text x="{j + 0.5}" y="-0.35">{text("cls" if name == "class" else name[:3])}</text>'
+        for j, name in enumerate(short)
     )
-    label = f'role="img" aria-label="{text(relation.caption)}"'
-    return f'<svg class="square" {label} viewBox="-0.1 -0.1 {count + 0.2} {count + 0.2}">{cells}</svg>'
+    rows = "".join(_relation_row(relation, i) for i in range(count))
+    label = f'role="group" tabindex="0" aria-label="{text(relation.caption)}; arrow keys choose a row"'
+    square = f'<svg class="square" {label} viewBox="-4.2 -1.3 {count + 4.3:g} {count + 1.4:g}">{across}{rows}</svg>'
+    rows_, columns = (side // patch for side, patch in zip(relation.pixels.shape, relation.patch_size, strict=False))
+    values = relation.values[0, count - rows_ * columns :].reshape(rows_, columns)
+    maps = HeatMaps(relation.caption, (relation.labels[0],), (values,), relation.pixels, relation.patch_size)
+    looks = f'<p aria-live="polite">{text(relation.labels[0])} looks at</p>'
+    return (
+        f'<div class="explore">{square}<div class="heat">{looks}{_heat(values, maps, images, "chosen row")}</div></div>'
+    )
+
+
+def _relation_row(relation: Relation, i: int) -> str:
+    top, name = float(relation.values.max()) or 1.0, text(relation.labels[i])
+    cells = "".join(
+        f'<rect x="{j}" y="{i}" width="1" height="1" data-weight="{value:.4f}" fill-opacity="{value / top:.2f}">'
+        f"<title>{name} → {text(relation.labels[j])}: {percent(value)}</title></rect>"
+        for j, value in enumerate(relation.values[i].tolist())
+    )
+    chosen = " chosen" if i == 0 else ""
+    frame = f'<rect class="frame" x="0" y="{i}" width="{len(relation.values)}" height="1"/>'
+    return f'<g class="row{chosen}" data-name="{name}"><text x="-0.4" y="{i + 0.5}">{name}</text>{cells}{frame}</g>'
 
 
 def _bars(bars: Bars) -> str:

@@ -80,11 +80,13 @@ class HeatMaps:
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """How much each token (row) attends to each (column), as colours only."""
+    """How much each token (row) attends to each (column), as colours; the last columns are the patches of a picture."""
 
     caption: str
     values: Array
     labels: tuple[str, ...]
+    pixels: Pixels
+    patch_size: Pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,7 @@ def excerpt(count: int, limit: int, keep: Sequence[int] = ()) -> Picks:
 
 def decimals_for(largest: float) -> int:
     """Two, unless the numbers are so small that they would look like zeros, or so large that nobody wants them."""
-    if not math.isfinite(largest) or largest == 0 or 0.1 <= largest < 100:
+    if not math.isfinite(largest) or largest == 0 or 0.3 <= largest < 100:
         return 2
     return min(6, max(0, 2 - math.floor(math.log10(largest))))
 

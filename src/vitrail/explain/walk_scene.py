@@ -102,6 +102,11 @@ class Scene:
         return (*front, *registers, *self.patch_names)
 
     @property
+    def query_name(self) -> str:
+        """The query in a sentence."""
+        return "the class token" if self.config.class_token else self.token_names[self.query]
+
+    @property
     def patch_names(self) -> tuple[str, ...]:
         return tuple(f"patch {i + 1}" for i in range(self.patches))
 

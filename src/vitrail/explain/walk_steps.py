@@ -248,11 +248,10 @@ def other_blocks(scene: Scene) -> Step:
     depth = scene.config.depth
     chosen = np.unique(np.linspace(1, depth - 1, min(depth - 1, BLOCKS_SHOWN)).round().astype(int))
     maps = tuple(over_patches(scene, scene.value(f"block.{i}.attention")[:, 0].mean(axis=0)) for i in chosen)
-    name = scene.token_names[scene.query]
     few = f", {len(chosen)} of {depth - 1} blocks" if len(chosen) < depth - 1 else ""
     out = scene.value(f"block.{depth - 1}.out")
     heat = HeatMaps(
-        f"where “{name}” looks, mean of the heads{few}",
+        f"where {scene.query_name} looks, mean of the heads{few}",
         tuple(f"block {i + 1}" for i in chosen),
         maps,
         displayable(scene.pixels),
