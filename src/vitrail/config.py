@@ -28,7 +28,7 @@ class _Config:
     """To and from plain dictionaries; an unknown key is an error, never ignored."""
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]
+        return dataclasses.asdict(self)  # type: ignore[call-overload]
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -123,7 +123,9 @@ class ViTConfig(_Config):
         if self.patch_norm and self.patches != "linear":
             raise ConfigError("patch_norm=True normalises flattened patches", fix="use patches='linear'")
         if self.stem == "conv" and self.stem_stride == (1, 1):
-            raise ConfigError(f"stem='conv' halves the image, but patch_size={_show(self.patch_size)} is odd", fix="use an even one")
+            raise ConfigError(
+                f"stem='conv' halves the image, but patch_size={_show(self.patch_size)} is odd", fix="use an even one"
+            )
         if self.stem != "resnet" and self.stem_blocks:
             raise ConfigError(f"stem_blocks are for stem='resnet', not {self.stem!r}", fix="leave stem_blocks out")
         if any(patch % stride for patch, stride in zip(self.patch_size, self.stem_stride, strict=True)):
@@ -213,7 +215,9 @@ class Preprocessing(_Config):
         _set(self, size=pair("size", self.size), mean=tuple(map(float, self.mean)), std=tuple(map(float, self.std)))
         one_of("resize", self.resize, ("bicubic", "bilinear", "nearest"))
         if len(self.mean) != len(self.std) or not self.mean:
-            raise ConfigError(f"mean has {len(self.mean)} channels and std {len(self.std)}", fix="give one of each a channel")
+            raise ConfigError(
+                f"mean has {len(self.mean)} channels and std {len(self.std)}", fix="give one of each a channel"
+            )
         if any(not 0 < value < float("inf") for value in self.std):
             raise ConfigError(f"std={self.std} must be positive")
         if not 0 < self.crop <= 1:

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 import torch
-from oracles import randomise
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 import vitrail
+from oracles import randomise
 from vitrail import Artefact, create_model, load
 from vitrail.cli.main import COMMANDS, main
 
@@ -141,7 +141,9 @@ def test_convert(to, name, model_file, tmp_path, capsys):
 
 
 def test_convert_with_names_and_a_new_size(tmp_path, capsys):
-    save_file(randomise(create_model("Ti/16", image_size=32, depth=1, num_classes=2)).state_dict(), tmp_path / "a.safetensors")
+    save_file(
+        randomise(create_model("Ti/16", image_size=32, depth=1, num_classes=2)).state_dict(), tmp_path / "a.safetensors"
+    )
     (tmp_path / "names.txt").write_text("crème\nbrûlée\n", encoding="utf-8")
     words = ["convert", tmp_path / "a.safetensors", tmp_path / "b.safetensors", "--image-size", "64"]
     code, _, err = run(capsys, *words, "--classes", tmp_path / "names.txt")

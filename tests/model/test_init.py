@@ -42,7 +42,9 @@ def test_the_draws_have_the_papers_scale():
 
 def test_lecun_is_cut_at_two_sigma_of_its_own():
     torch.manual_seed(0)
-    weight = ViT(image_size=64, patch_size=16, num_classes=0, dim=512, depth=1, heads=1, mlp_dim=1).patch_embed.proj.weight
+    weight = ViT(
+        image_size=64, patch_size=16, num_classes=0, dim=512, depth=1, heads=1, mlp_dim=1
+    ).patch_embed.proj.weight
     sigma = math.sqrt(1 / 768) / 0.87962566103423978
     assert weight.abs().max().item() <= 2 * sigma
     assert weight.abs().max().item() > 1.9 * sigma

@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import randomise, timm
 
+from oracles import randomise, timm
 from vitrail import ViT
 from vitrail.model.positions import (
     Layout,
@@ -26,7 +26,15 @@ grids = st.tuples(sides, sides)
 
 
 def vit(**changes):
-    words = {"image_size": (24, 32), "patch_size": 8, "num_classes": 3, "dim": 32, "depth": 1, "heads": 2, "mlp_dim": 32}
+    words = {
+        "image_size": (24, 32),
+        "patch_size": 8,
+        "num_classes": 3,
+        "dim": 32,
+        "depth": 1,
+        "heads": 2,
+        "mlp_dim": 32,
+    }
     return randomise(ViT(**{**words, "dim_head": 16, **changes}))
 
 

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from model.numpy_vit import forward as numpy_forward
 from oracles import randomise
-
 from vitrail import ViT, create_model
 from vitrail.config import HEADS, NORMS, PATCHES, POOLS, POSITIONS
 from vitrail.errors import ConfigError
@@ -285,7 +285,7 @@ def test_attention_of_chosen_layers(norm):
 
 
 def test_without_positions_patches_can_be_shuffled():
-    """Attention alone does not know the order of its tokens: shuffling patches shuffles tokens, and changes no logit."""
+    """Attention alone does not know the order of its tokens: shuffling patches only shuffles tokens."""
     order = torch.randperm(16, generator=torch.Generator().manual_seed(1))
     for positions in POSITIONS:
         model = small(positions=positions)

@@ -34,7 +34,7 @@ def write(model, path):
             out[f"{theirs}MlpBlock_3/Dense_{k}/kernel"] = state[f"{ours}mlp.fc{k + 1}.weight"].T
             out[f"{theirs}MlpBlock_3/Dense_{k}/bias"] = state[f"{ours}mlp.fc{k + 1}.bias"]
     out |= dict(_backbone(state))
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         np.savez(file, **out)
 
 

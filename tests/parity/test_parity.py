@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracles import randomise, timm, torchvision, transformers, vit_pytorch
-from parity import google_npz
 from safetensors.torch import save_file
 
+from oracles import randomise, timm, torchvision, transformers, vit_pytorch
+from parity import google_npz
 from vitrail import Artefact, ViT, convert, create_model, load
 
 TOLERANCE = 1e-5

@@ -21,10 +21,10 @@ def serve(repositories):
     asked = []
 
     class Hub(BaseHTTPRequestHandler):
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             self.answer(body=True)
 
-        def do_HEAD(self):  # noqa: N802
+        def do_HEAD(self):
             self.answer(body=False)
 
         def answer(self, *, body):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracles import randomise, timm
 
+from oracles import randomise, timm
 from vitrail import Artefact, create_model, load
 from vitrail.config import POSITIONS
 from vitrail.errors import ConfigError, WeightsError
@@ -63,7 +63,11 @@ def test_channels_as_timm_does_it(name, channels, tmp_path):
     model, path = stored(tmp_path, name)
     adapted = load(path, channels=channels).model
     assert adapted.config.channels == channels
-    kernel = {"Ti/16": "patch_embed.proj.weight", "R+Ti/16": "patch_embed.backbone.conv.weight", "R18": "stem.conv.weight"}
+    kernel = {
+        "Ti/16": "patch_embed.proj.weight",
+        "R+Ti/16": "patch_embed.backbone.conv.weight",
+        "R18": "stem.conv.weight",
+    }
     expected = timm().models.adapt_input_conv(channels, model.state_dict()[kernel[name]])
     torch.testing.assert_close(adapted.state_dict()[kernel[name]], expected, atol=1e-6, rtol=0)
 
@@ -72,7 +76,9 @@ def test_grey_pictures_look_the_same_to_a_one_channel_model(tmp_path):
     model, path = stored(tmp_path)
     grey = torch.randn(2, 1, 64, 64)
     with torch.no_grad():
-        torch.testing.assert_close(load(path, channels=1).model(grey), model(grey.expand(-1, 3, -1, -1)), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            load(path, channels=1).model(grey), model(grey.expand(-1, 3, -1, -1)), atol=1e-5, rtol=1e-5
+        )
 
 
 def test_what_cannot_be_adapted_says_so(tmp_path):

@@ -7,10 +7,10 @@ import math
 
 import pytest
 import torch
-from oracles import randomise
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from oracles import randomise
 from vitrail import Artefact, Preprocessing, create_model, load
 from vitrail.errors import CheckFailed, WeightsError
 from vitrail.weights.artefact import KEY, golden_images
@@ -33,7 +33,7 @@ def rewritten(path, **changes):
     """The file again, with its description changed."""
     with safe_open(path, "pt") as file:
         described = json.loads(file.metadata()[KEY]) | changes
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118: no mapping
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     write_safetensors(path, tensors, {KEY: json.dumps(described)})
     return path
 

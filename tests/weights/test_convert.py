@@ -6,8 +6,8 @@ import json
 
 import pytest
 import torch
-from oracles import randomise
 
+from oracles import randomise
 from vitrail import Artefact, Preprocessing, ViT, convert, create_model, load
 from vitrail.errors import CheckFailed, ConfigError, FileError, WeightsError
 from vitrail.weights import convert as convert_module
@@ -50,7 +50,7 @@ def test_there_and_back(to, tmp_path):
 def test_an_existing_target_is_kept_unless_asked(to, tmp_path):
     target = tmp_path / NAMES[to]
     target.write_text("mine")
-    with pytest.raises(FileError, match="is already there.*--overwrite"):
+    with pytest.raises(FileError, match=r"is already there.*--overwrite"):
         convert(for_target(to), target, to)
     assert target.read_text() == "mine"
     convert(for_target(to), target, to, overwrite=True)

@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from oracles import randomise
-from weights.small_hub import serve
 
+from oracles import randomise
 from vitrail import Artefact, convert, create_model
+from weights.small_hub import serve
 
 pytest.importorskip("huggingface_hub", reason='pip install "vitrail[hub]"')
 

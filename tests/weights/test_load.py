@@ -7,9 +7,9 @@ import os
 
 import pytest
 import torch
-from oracles import randomise
 from safetensors.torch import load_file, save_file
 
+from oracles import randomise
 from vitrail import Artefact, convert, create_model, load
 from vitrail.errors import FileError, VitrailError, WeightsError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -34,7 +33,9 @@ def command(pattern: str = "", *, json: bool = False) -> None:
         cells = [row["name"], row["timm"], f"{size}", f"{patch or ''}", millions(row["parameters"]), macs]
         shown.add_row(*map(Text, cells))
     console().print(shown)
-    console().print('Any patch and image size goes: "S/8", "B/16@448". Weights are counted with 1000 classes.', style="dim")
+    console().print(
+        'Any patch and image size goes: "S/8", "B/16@448". Weights are counted with 1000 classes.', style="dim"
+    )
 
 
 def _rows() -> list[dict[str, Any]]:
@@ -71,7 +72,8 @@ def open_model(source: str, heads: int | None = None) -> Artefact:
     from vitrail.weights.load import is_stored, load
 
     if is_stored(source):
-        return load(source, **({} if heads is None else {"heads": heads}))
+        settings: dict[str, Any] = {} if heads is None else {"heads": heads}
+        return load(source, **settings)
     try:
         return Artefact(create_model(source), source=f"{source} (by name, fresh weights)")
     except ConfigError as error:

@@ -22,7 +22,9 @@ def console() -> Console:
 
 
 def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, padding=(0, 2, 0, 0))
+    made = Table(
+        title=title, title_justify="left", title_style="bold", header_style="dim", box=None, padding=(0, 2, 0, 0)
+    )
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made

@@ -36,7 +36,8 @@ def ranking(scene: Scene) -> tuple[tuple[str, float], ...]:
 
 def probabilities(scene: Scene) -> Array:
     raised = np.exp(logits(scene) - logits(scene).max())
-    return raised / raised.sum()  # type: ignore[no-any-return]
+    shares: Array = raised / raised.sum()
+    return shares
 
 
 def logits(scene: Scene) -> Array:

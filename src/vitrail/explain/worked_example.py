@@ -169,7 +169,7 @@ def train(steps: int = 1500, batch: int = 64, pictures: int = 6000) -> ViT:
         chosen = torch.randint(len(images), (batch,))
         loss = F.cross_entropy(model(images[chosen]), labels[chosen], label_smoothing=0.05)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         optimiser.step()
         schedule.step()
     return model.eval()

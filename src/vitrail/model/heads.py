@@ -95,7 +95,7 @@ class PreLogits(nn.Module):
         self.act = activation
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.act(self.fc(features))  # type: ignore[no-any-return]
+        return self.act(self.fc(features))
 
 
 def build_head(config: ViTConfig) -> tuple[nn.Module, nn.Module]:

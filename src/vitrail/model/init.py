@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -88,7 +89,8 @@ def initialise(model: nn.Module) -> None:
     """Draw every parameter by the table; LayerScale starts at its own value. A name no row fits is our mistake."""
     for name, parameter in model.named_parameters():
         if name.endswith(".gamma"):
-            nn.init.constant_(parameter, model.get_submodule(name.rpartition(".")[0]).start)
+            start: Any = model.get_submodule(name.rpartition(".")[0]).start
+            nn.init.constant_(parameter, start)
         else:
             rule_for(name)(parameter)
 

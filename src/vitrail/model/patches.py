@@ -33,7 +33,7 @@ class ConvPatches(nn.Module):
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
-        kernel = tuple(patch // stride for patch, stride in zip(config.patch_size, config.stem_stride, strict=True))
+        kernel = (config.patch_size[0] // config.stem_stride[0], config.patch_size[1] // config.stem_stride[1])
         self.backbone = STEMS[config.stem](config) if config.stem != "none" else None
         channels = config.channels if self.backbone is None else self.backbone.out_channels
         self.proj = nn.Conv2d(channels, config.dim, kernel_size=kernel, stride=kernel)

@@ -6,6 +6,8 @@ A new size is a row of `SIZES`, a new backbone a row of `STEM_BLOCKS`, a new rea
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vitrail.config import ResNetConfig, ViTConfig
@@ -49,7 +51,7 @@ class Row(NamedTuple):
 
     name: str
     timm: str
-    parts: dict[str, Any] = {}
+    parts: Mapping[str, Any] = MappingProxyType({})
 
 
 _DINOV2: dict[str, Any] = {"layer_scale": 1e-5}
@@ -111,7 +113,7 @@ def model_names() -> list[str]:
 def _find(name: str) -> Row:
     bare = name.split(".")[0]  # timm appends the weights' tag: vit_base_patch16_224.augreg_in21k
     for row in CATALOG:
-        if name == row.name or bare == row.timm:
+        if name == row.name or bare == row.timm != "":
             return row
     if (match := _VIT_NAME.fullmatch(name)) and match[2] in SIZES and not match[1]:
         return Row(name, "")

@@ -12,7 +12,7 @@ B batch, N tokens, D width, H heads, d width per head. Tokens are ordered class 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -52,7 +52,7 @@ class Attention(nn.Module):
             drop = self.attn_drop if self.training else 0.0
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=self._bias(q, k, layout), dropout_p=drop)
         heads = record("heads", mixed).transpose(1, 2).flatten(2)  # B N Hd
-        return self.proj_drop(self.proj(heads))  # type: ignore[no-any-return]
+        return self.proj_drop(self.proj(heads))
 
     def queries_keys_values(self, x: Tensor, layout: Layout, read: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (B N D) to q, k, v (B H N d); queries of the first `read` tokens only, where not all are needed."""
@@ -92,7 +92,7 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor, record: Silent = SILENT) -> Tensor:
         hidden = record("mlp_hidden", gelu(self.fc1(x)))
-        return self.drop(self.fc2(self.drop(hidden)))  # type: ignore[no-any-return]
+        return self.drop(self.fc2(self.drop(hidden)))
 
 
 class LayerScale(nn.Module):
@@ -172,9 +172,9 @@ class ViT(nn.Module):
         **parts: Any,
     ) -> None:
         super().__init__()
-        words = dict(image_size=image_size, patch_size=patch_size, num_classes=num_classes, dim=dim, depth=depth)
-        config = ViTConfig.from_dict({**words, "heads": heads, "mlp_dim": mlp_dim, **parts})
-        self.config = config
+        sizes = {"image_size": image_size, "patch_size": patch_size, "num_classes": num_classes}
+        widths = {"dim": dim, "depth": depth, "heads": heads, "mlp_dim": mlp_dim}
+        self.config = config = ViTConfig.from_dict({**sizes, **widths, **parts})
         self.patch_embed = PATCHES[config.patches](config)
         self.cls_token = nn.Parameter(torch.empty(1, 1, config.dim)) if config.class_token else None
         self.reg_token = nn.Parameter(torch.empty(1, config.registers, config.dim)) if config.registers else None
@@ -211,7 +211,7 @@ class ViT(nn.Module):
 
     def classify(self, features: Tensor) -> Tensor:
         """Features (B D) to logits (B classes)."""
-        return self.head(self.pre_logits(features))  # type: ignore[no-any-return]
+        return self.head(self.pre_logits(features))
 
     def embed(self, images: Tensor, record: Silent = SILENT) -> tuple[Tensor, Layout]:
         """Equation 1: cut, project, prepend the class token and registers, add positions (B N D)."""
@@ -253,7 +253,7 @@ class ViT(nn.Module):
         tokens, layout = self.embed(images)
         for i, block in enumerate(self.blocks):
             if i in wanted:
-                yield i, block.attention(tokens, layout)
+                yield i, cast(Block, block).attention(tokens, layout)
             if i >= max(wanted, default=-1):
                 return
             tokens = block(tokens, layout)
@@ -268,4 +268,4 @@ def add(x: Tensor, branch: Tensor) -> Tensor:
 
 def gelu(x: Tensor) -> Tensor:
     """Exact (erf) GELU of a fresh tensor, in its own memory where no gradient needs the input."""
-    return F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)  # type: ignore[no-any-return]
+    return F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)

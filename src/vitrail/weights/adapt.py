@@ -52,7 +52,8 @@ def _resized(name: str, tensor: Tensor, old: ViTConfig, new: ViTConfig) -> Tenso
     if old.positions == "learned-2d":
         by_row, by_column = tensor.split([rows, columns], dim=1)
         return torch.cat(
-            [resize_grid(by_row, (rows, 1), (new_rows, 1)), resize_grid(by_column, (1, columns), (1, new_columns))], dim=1
+            [resize_grid(by_row, (rows, 1), (new_rows, 1)), resize_grid(by_column, (1, columns), (1, new_columns))],
+            dim=1,
         )
     return resize_positions(tensor, old.grid, new.grid)
 
@@ -101,7 +102,7 @@ def _first_kernel(state: State) -> str:
 
 
 def build_with(config: ModelConfig, state: State) -> Model:
-    """The model of a configuration with exactly these weights: nothing missing, nothing left over, every shape right."""
+    """The model of a configuration with exactly these weights: none missing, none left over, every shape right."""
     with torch.device("meta"):  # no time or memory for weights that are replaced at once
         model = build(config)
     check_fit(model, state)

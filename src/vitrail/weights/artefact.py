@@ -74,12 +74,16 @@ class Artefact:
             "preprocessing": None if self.preprocessing is None else self.preprocessing.to_dict(),
             "temperature": self.temperature,
             "data_fingerprint": self.data_fingerprint,
-            "versions": {"vitrail": vitrail.__version__, "torch": torch.__version__, "python": platform.python_version()},
+            "versions": {
+                "vitrail": vitrail.__version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
             "golden": golden_answers(self.model),
         }
 
     def check(self) -> float:
-        """The largest difference between the answers stored with the file and the model's now; too large is an error."""
+        """The largest difference between the stored answers and the model's now; one too large is an error."""
         if self.golden is None:
             raise CheckFailed("this file holds no golden answers", where=self.source, fix="save it with vitrail")
         stored, now = torch.tensor(self.golden["answers"]), torch.tensor(golden_answers(self.model)["answers"])
@@ -145,7 +149,9 @@ def parse_description(metadata: Mapping[str, str], source: str) -> dict[str, Any
     if not isinstance(described, dict) or described.get("format") != FORMAT_VERSION:
         version = described.get("format") if isinstance(described, dict) else None
         raise WeightsError(
-            f"format {version!r} is not known to this version (it knows {FORMAT_VERSION})", where=source, fix="update vitrail"
+            f"format {version!r} is not known to this version (it knows {FORMAT_VERSION})",
+            where=source,
+            fix="update vitrail",
         )
     return described
 

@@ -89,8 +89,14 @@ def _write_folder(folder: Path, tensors: dict[str, Tensor], files: dict[str, Any
     folder.mkdir()
     write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"})
     for name, values in files.items():
-        text = json.dumps(values, indent=2, ensure_ascii=True)
-        write_atomically(folder / name, lambda draft, text=text: draft.write_text(text + "\n", encoding="utf-8"))
+        _write_text(folder / name, json.dumps(values, indent=2, ensure_ascii=True) + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    def save(draft: Path) -> None:
+        draft.write_text(text, encoding="utf-8")
+
+    write_atomically(path, save)
 
 
 def _huggingface_files(artefact: Artefact, config: ViTConfig) -> dict[str, Any]:
@@ -118,7 +124,10 @@ def _timm_files(artefact: Artefact) -> dict[str, Any]:
         described["architecture"] = "resnetv2_50x1_bit" if config.bottleneck else "resnetv2_18"
     if artefact.classes is not None:
         described["label_names"] = list(artefact.classes)
-    described["pretrained_cfg"] = {"input_size": [config.channels, *config.image_size], "num_classes": config.num_classes}
+    described["pretrained_cfg"] = {
+        "input_size": [config.channels, *config.image_size],
+        "num_classes": config.num_classes,
+    }
     if (steps := artefact.preprocessing) is not None:
         described["pretrained_cfg"] |= {"mean": steps.mean, "std": steps.std, "crop_pct": steps.crop}
     return {"config.json": described}
@@ -133,7 +142,9 @@ def _nearest_timm_name(config: ViTConfig) -> str:
         if isinstance(known, ViTConfig) and (known.stem, known.stem_blocks) == (config.stem, config.stem_blocks)
     ]
     if not same_stem:
-        raise WeightsError(f"timm has no hybrid with {config.stem_blocks} blocks", fix="use a file ending, or --to vitrail")
+        raise WeightsError(
+            f"timm has no hybrid with {config.stem_blocks} blocks", fix="use a file ending, or --to vitrail"
+        )
     return max(same_stem, key=lambda found: found[0])[1]
 
 
@@ -172,7 +183,7 @@ def _compare(artefact: Artefact, written: Path) -> float:
     again = load(written, **settings)
     images = golden_images(config)
     with torch.inference_mode():
-        difference = (artefact.model.eval()(images) - again.model(images)).abs().max().item()
+        difference = float((artefact.model.eval()(images) - again.model(images)).abs().max())
     if not difference <= TOLERANCE:
         raise CheckFailed(f"the converted model's answers differ by {difference:.2g}", where=written.name)
     return difference

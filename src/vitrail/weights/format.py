@@ -61,7 +61,9 @@ def heads_of(inner: int, settings: Settings) -> int:
         return int(settings["heads"])
     known = {size.dim: size.heads for size in SIZES.values()}
     if inner not in known and inner % 64:
-        raise WeightsError(f"the number of heads of width {inner} cannot be told from the weights", fix="give heads=...")
+        raise WeightsError(
+            f"the number of heads of width {inner} cannot be told from the weights", fix="give heads=..."
+        )
     return known.get(inner, inner // 64)
 
 

@@ -7,7 +7,9 @@ from vitrail.weights import google, huggingface, timm, torchvision, vit_pytorch
 from vitrail.weights.format import Format
 from vitrail.weights.tables import Shapes
 
-FORMATS = {module.FORMAT.name: module.FORMAT for module in (timm, huggingface, google, torchvision, vit_pytorch)}
+FORMATS: dict[str, Format] = {
+    module.FORMAT.name: module.FORMAT for module in (timm, huggingface, google, torchvision, vit_pytorch)
+}
 
 
 def detect(shapes: Shapes) -> Format:

@@ -59,7 +59,9 @@ def expand(rows: Iterable[Row], depth: int) -> Iterator[Row]:
 
 def to_ours(rows: Iterable[Row], tensors: Tensors, dropped: Iterable[str] = ()) -> dict[str, Tensor]:
     """A foreign state dict as ours. Tensors whose names start with one of `dropped` are no part of the model."""
-    state, used, missing = {}, set(), []
+    state: dict[str, Tensor] = {}
+    used: set[str] = set()
+    missing: list[str] = []
     for row in rows:
         names = row.sources()
         missing += [name for name in names if name not in tensors]

@@ -52,8 +52,13 @@ def read(tensors: Tensors, settings: Settings) -> tuple[ModelConfig, dict[str, T
 
 def _config(shapes: Shapes, settings: Settings) -> ViTConfig:
     if "transformer.norm.weight" not in shapes:
-        raise WeightsError("this is the layout of vit-pytorch before 1.5", fix="load and save it with a newer vit-pytorch")
-    inner, dim = shapes["transformer.layers.0.0.to_qkv.weight"][0] // 3, shapes["transformer.layers.0.0.to_qkv.weight"][1]
+        raise WeightsError(
+            "this is the layout of vit-pytorch before 1.5", fix="load and save it with a newer vit-pytorch"
+        )
+    inner, dim = (
+        shapes["transformer.layers.0.0.to_qkv.weight"][0] // 3,
+        shapes["transformer.layers.0.0.to_qkv.weight"][1],
+    )
     heads = int(settings["heads"]) if "heads" in settings else _heads(inner, settings)
     class_token = 0 not in shapes.get("cls_token", (0,))
     patch = _patch(shapes["to_patch_embedding.1.weight"][0], settings)
@@ -86,7 +91,9 @@ def _patch(pixels: int, settings: Settings) -> tuple[int, int]:
         return (size, size) if isinstance(size, int) else tuple(size)
     side = round((pixels / int(settings.get("channels", 3))) ** 0.5)
     if side * side * int(settings.get("channels", 3)) != pixels:
-        raise WeightsError(f"patches of {pixels} numbers are not square RGB patches", fix="give patch_size= and channels=")
+        raise WeightsError(
+            f"patches of {pixels} numbers are not square RGB patches", fix="give patch_size= and channels="
+        )
     return side, side
 
 
@@ -104,7 +111,9 @@ def write(state: Tensors, config: ViTConfig) -> dict[str, Tensor]:
     if not config.class_token:
         tensors["cls_token"] = torch.zeros(0, config.dim)
     if config.heads == 1 and config.dim_head == config.dim:
-        raise WeightsError("vit-pytorch has no output projection with a single head of full width", fix="use --to vitrail")
+        raise WeightsError(
+            "vit-pytorch has no output projection with a single head of full width", fix="use --to vitrail"
+        )
     return tensors
 
 
