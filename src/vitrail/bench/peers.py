@@ -127,8 +127,8 @@ def _build_vit_pytorch(config: ViTConfig) -> nn.Module:
     return model
 
 
-# Our prefix -> the peer's prefix; {i} is the number of a block.
-TRANSFORMERS_NAMES = {
+# Our prefix -> that of transformers 5 in memory; {i} is the number of a block.
+IN_MEMORY = {
     "cls_token": "vit.embeddings.cls_token",
     "pos_embed": "vit.embeddings.position_embeddings",
     "patch_embed.proj.": "vit.embeddings.patch_embeddings.projection.",
@@ -142,21 +142,6 @@ TRANSFORMERS_NAMES = {
     "norm.": "vit.layernorm.",
     "head.": "classifier.",
 }
-VIT_PYTORCH_NAMES = {
-    "cls_token": "cls_token",
-    "pos_embed": "pos_embedding",
-    "patch_embed.norm_pixels.": "to_patch_embedding.1.",
-    "patch_embed.proj.": "to_patch_embedding.2.",
-    "patch_embed.norm.": "to_patch_embedding.3.",
-    "blocks.{i}.norm1.": "transformer.layers.{i}.0.norm.",
-    "blocks.{i}.attn.qkv.": "transformer.layers.{i}.0.to_qkv.",
-    "blocks.{i}.attn.proj.": "transformer.layers.{i}.0.to_out.0.",
-    "blocks.{i}.norm2.": "transformer.layers.{i}.1.net.0.",
-    "blocks.{i}.mlp.fc1.": "transformer.layers.{i}.1.net.1.",
-    "blocks.{i}.mlp.fc2.": "transformer.layers.{i}.1.net.4.",
-    "norm.": "transformer.norm.",
-    "head.": "mlp_head.",
-}
 
 
 def _same_names(tensors: Tensors, config: ViTConfig) -> Tensors:  # noqa: ARG001
@@ -164,28 +149,25 @@ def _same_names(tensors: Tensors, config: ViTConfig) -> Tensors:  # noqa: ARG001
 
 
 def _transformers_names(tensors: Tensors, config: ViTConfig) -> Tensors:
+    """Names in memory; those of its files, which `vitrail convert` writes, are older."""
+    prefixes = {ours.format(i=i): theirs.format(i=i) for i in range(config.depth) for ours, theirs in IN_MEMORY.items()}
     apart: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if ".qkv." in name:
             apart |= {name.replace("qkv", part): x for part, x in zip("qkv", tensor.chunk(3), strict=True)}
         else:
             apart[name] = tensor
-    return _translate(apart, TRANSFORMERS_NAMES, config.depth)
-
-
-def _vit_pytorch_names(tensors: Tensors, config: ViTConfig) -> Tensors:
-    """Its class token and positions have no batch dimension."""
-    flat = {name: x[0] if name in ("cls_token", "pos_embed") else x for name, x in tensors.items()}
-    return _translate(flat, VIT_PYTORCH_NAMES, config.depth)
-
-
-def _translate(tensors: Tensors, table: Mapping[str, str], depth: int) -> Tensors:
-    prefixes = {ours.format(i=i): theirs.format(i=i) for i in range(depth) for ours, theirs in table.items()}
     renamed = {}
-    for name, tensor in tensors.items():
+    for name, tensor in apart.items():
         prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
         renamed[prefixes[prefix] + name.removeprefix(prefix)] = tensor
     return renamed
+
+
+def _vit_pytorch_names(tensors: Tensors, config: ViTConfig) -> Tensors:
+    from vitrail.weights.vit_pytorch import FORMAT
+
+    return FORMAT.write(tensors, config)
 
 
 _VIT_PYTORCH_PARTS = {"patches": "linear", "patch_norm": True, "qkv_bias": False, "norm_eps": 1e-5}

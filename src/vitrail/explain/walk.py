@@ -30,8 +30,6 @@ def walk(
 
     Without `preprocessing` pixels are mapped to [-1, 1], as the paper's code does. Without `classes` they are numbered.
     """
-    if not isinstance(model, ViT):
-        raise ConfigError(f"there is no walk through a {type(model).__name__}", fix="give a Vision Transformer")
     labels = _labels(model, classes)
     rule = preprocessing or Preprocessing(model.config.image_size, (0.5,), (0.5,))
     pixels = fit(with_channels(image, model.config.channels), _size(model, rule), rule)

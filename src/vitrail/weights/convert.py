@@ -17,7 +17,7 @@ from vitrail.errors import CheckFailed, ConfigError, FileError, WeightsError
 from vitrail.model.sizes import CATALOG, model_config
 from vitrail.weights import huggingface
 from vitrail.weights.artefact import Artefact, golden_images
-from vitrail.weights.durable import sync_folder, write_atomically, write_safetensors
+from vitrail.weights.durable import sync_folder, write_atomically, write_safetensors, write_text
 from vitrail.weights.formats import FORMATS, format_named
 from vitrail.weights.load import load
 
@@ -89,14 +89,7 @@ def _write_folder(folder: Path, tensors: dict[str, Tensor], files: dict[str, Any
     folder.mkdir()
     write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"})
     for name, values in files.items():
-        _write_text(folder / name, json.dumps(values, indent=2, ensure_ascii=True) + "\n")
-
-
-def _write_text(path: Path, text: str) -> None:
-    def save(draft: Path) -> None:
-        draft.write_text(text, encoding="utf-8")
-
-    write_atomically(path, save)
+        write_text(folder / name, json.dumps(values, indent=2, ensure_ascii=True) + "\n")
 
 
 def _huggingface_files(artefact: Artefact, config: ViTConfig) -> dict[str, Any]:

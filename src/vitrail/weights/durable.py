@@ -49,6 +49,15 @@ def write_safetensors(
     write_atomically(path, lambda temporary: save_file(plain, temporary, metadata=text))
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Text to a UTF-8 file, atomically."""
+
+    def save(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    write_atomically(path, save)
+
+
 def _unshared(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Contiguous tensors on the CPU, each with a storage of its own, as safetensors asks for."""
     seen: set[int] = set()
