@@ -168,16 +168,6 @@ def test_wrong_images_get_one_line():
         model(torch.randn(2, 1, 32, 32))
 
 
-def test_an_image_does_not_depend_on_its_company():
-    model = small()
-    images = pictures(model, 16)
-    with torch.no_grad():
-        together = model(images)
-        alone = torch.cat([model(image[None]) for image in images])
-    torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
-    assert torch.equal(together.argmax(1), alone.argmax(1))
-
-
 def test_inference_leaves_the_callers_tensors_alone():
     """Without gradients the model works in place, but only in memory of its own."""
     model = small()

@@ -32,7 +32,6 @@ def assert_same_answers(ours, theirs, full, answer=lambda output: output):
             flips += (mine.argmax(1) != other.argmax(1)).sum().item()
     assert worst <= TOLERANCE
     assert flips == 0
-    print(f"worst {worst:.1e}, {flips} flips")
 
 
 def cut_short(full, **words):

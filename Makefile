@@ -1,0 +1,49 @@
+# Every target sets up what it needs in .venv; the second time that is a matter of a second.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint bench scoreboard clean
+
+help:
+	@echo "make demo        a first look: a picture's walk through the model, and what is in a model"
+	@echo "make test        lint, types, layers and the whole test suite"
+	@echo "make lint        ruff, mypy, import-linter"
+	@echo "make bench       speed and memory beside timm, transformers and vit-pytorch (an hour or two)"
+	@echo "make scoreboard  every promise in its full form"
+	@echo "make clean       remove .venv and caches"
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) -e .
+	@touch $@
+
+.venv/ready-dev: .venv/ready
+	$(PIP) -e ".[dev,hub,oracle]"
+	@touch $@
+
+demo: .venv/ready
+	$(BIN)/vitrail walk
+	$(BIN)/vitrail inspect B/16
+	@mkdir -p out
+	$(BIN)/vitrail walk --html out/walk.html --overwrite
+	@echo "Open out/walk.html in a browser. Next: $(BIN)/vitrail --help"
+
+lint: .venv/ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+scoreboard: .venv/ready-dev
+	$(BIN)/python benchmarks/scoreboard.py $(FAMILIES)
+
+bench: .venv/ready-dev
+	$(BIN)/vitrail bench model --out benchmarks
+
+clean:
+	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis

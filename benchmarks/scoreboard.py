@@ -1,0 +1,74 @@
+"""Every promise in its full form: one row each with the figure, the target and the seconds it took.
+
+    make scoreboard                      all families
+    make scoreboard FAMILIES="M1 N1"     some of them
+
+A family is a set of tests; a test gives its figure with pytest's `record_property("figure", ...)`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+
+
+class Family(NamedTuple):
+    name: str
+    what: str
+    target: str
+    tests: tuple[str, ...]
+
+
+FAMILIES = {
+    "D1": Family("D1", "bad and odd pictures", "46 bad kinds refused, 14 odd ones right, 0 of 1,000 good", ("tests/data",)),
+    "M1": Family("M1", "hostile model files", "40 files by every path refused, 0 events", ("tests/weights/test_safe.py",)),
+    "M2": Family("M2", "fuzzed weight files", "100,000 inputs, only our errors", ("tests/weights/test_safe_fuzz.py",)),
+    "N1": Family("N1", "parity with peers", "<= 1e-5, 0 flips in 200 pictures each", ("tests/parity",)),
+    "N3": Family("N3", "batch independence", "<= 1e-5, 0 flips in 10,000", ("tests/model/test_company.py",)),
+}
+
+
+def run(family: Family) -> bool:
+    """Run one family and print its row; whether it held."""
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        words = ["-m", "pytest", "-n", "2", "-m", "full or not full", f"--junitxml={report}", *family.tests]
+        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        suite = next(ElementTree.parse(report).iter("testsuite")) if report.exists() else None
+    held = done.returncode == 0 and suite is not None
+    print(f"{family.name:4}{family.what:24}{_figure(suite):60}{'held' if held else 'BROKEN':8}", end="", flush=True)
+    print(f"{time.perf_counter() - start:7.0f} s   target: {family.target}", flush=True)
+    if not held:
+        print(done.stdout[-3000:], done.stderr[-1000:])
+    return held
+
+
+def _figure(suite: ElementTree.Element | None) -> str:
+    if suite is None:
+        return "did not run"
+    failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+    tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
+    said = {p.get("value", "") for p in suite.iter("property") if p.get("name") == "figure"}
+    counted = f"{tests - failed - skipped} passed, {failed} failed, {skipped} skipped"
+    return "; ".join([counted, *sorted(said)])
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in FAMILIES]
+    if unknown:
+        print(f"there is no family {unknown[0]!r}; choose from {', '.join(FAMILIES)}", file=sys.stderr)
+        return 2
+    held = [run(FAMILIES[name]) for name in names or FAMILIES]
+    return 0 if all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
