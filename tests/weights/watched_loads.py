@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+import vitrail
+from vitrail.cli.main import build_app
 from vitrail.errors import VitrailError
 from vitrail.weights.safe import npz_header, read_tensors, safetensors_header, write_safetensors
 
@@ -37,7 +39,24 @@ def unsafe_load(path: Path) -> Any:
     return pickle.loads(path.read_bytes())
 
 
+def inspect_command(path: Path) -> Any:
+    return _command("inspect", str(path))
+
+
+def convert_command(path: Path) -> Any:
+    """Beside the file; a refused file must leave nothing there."""
+    return _command("convert", str(path), str(path) + ".converted.safetensors")
+
+
+def _command(*words: str) -> Any:
+    """As `vitrail WORDS` runs it, but for the error, which is let through."""
+    return build_app(words[0])(words, exit_on_error=False, print_error=False, result_action="return_value")
+
+
 LOAD_PATHS = {
+    "vitrail.load": LoadPath(vitrail.load),
+    "vitrail inspect": LoadPath(inspect_command),
+    "vitrail convert": LoadPath(convert_command),
     "read_tensors": LoadPath(read_tensors),
     "safetensors_header": LoadPath(safetensors_header, reads_values=False),
     "npz_header": LoadPath(npz_header, reads_values=False),
