@@ -27,8 +27,12 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "D1": Family("D1", "bad and odd pictures", "46 bad kinds refused, 14 odd ones right, 0 of 1,000 good", ("tests/data",)),
-    "M1": Family("M1", "hostile model files", "40 files by every path refused, 0 events", ("tests/weights/test_safe.py",)),
+    "D1": Family(
+        "D1", "bad and odd pictures", "46 bad kinds refused, 14 odd ones right, 0 of 1,000 good", ("tests/data",)
+    ),
+    "M1": Family(
+        "M1", "hostile model files", "40 files by every path refused, 0 events", ("tests/weights/test_safe.py",)
+    ),
     "M2": Family("M2", "fuzzed weight files", "100,000 inputs, only our errors", ("tests/weights/test_safe_fuzz.py",)),
     "N1": Family("N1", "parity with peers", "<= 1e-5, 0 flips in 200 pictures each", ("tests/parity",)),
     "N3": Family("N3", "batch independence", "<= 1e-5, 0 flips in 10,000", ("tests/model/test_company.py",)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracles import randomise
 
+from oracles import randomise
 from vitrail import ViT
 
 

@@ -15,6 +15,7 @@ from vitrail.config import HEADS, NORMS, PATCHES, POOLS, POSITIONS
 from vitrail.errors import ConfigError
 from vitrail.model.cost import count_parameters
 from vitrail.model.patches import cut, join
+from vitrail.model.vit import images_at_once
 
 SMALL = {"image_size": 32, "patch_size": 8, "num_classes": 5, "dim": 64, "depth": 3, "heads": 4, "mlp_dim": 96}
 
@@ -201,6 +202,17 @@ def test_only_the_class_token_of_the_last_block_is_computed():
     torch.testing.assert_close(read[:, 0], every[:, 0], atol=1e-6, rtol=0)
     assert model.attn_pool.reads == 1
     assert small(pool="mean").attn_pool.reads is None
+
+
+def test_large_batches_go_through_in_groups_with_the_same_answers():
+    model = small(mlp_dim=64 * 1024)
+    images = pictures(model, 11)
+    assert images_at_once(images, model.config) == 4
+    with torch.no_grad():
+        assert model(images[:0]).shape == (0, 5)
+        in_groups = model(images)
+    with torch.enable_grad():
+        torch.testing.assert_close(in_groups, model(images), atol=1e-5, rtol=1e-5)
 
 
 def test_drop_path_grows_with_depth():

@@ -204,6 +204,12 @@ class ViT(nn.Module):
 
     def features(self, images: Tensor, record: Silent = SILENT) -> Tensor:
         """Images to one vector each, pooled and normalised, before the head (B D)."""
+        if record.keeps or not works_in_groups(images):
+            return self._features(images, record)
+        check_images(images, self.config)
+        return torch.cat([self._features(group, record) for group in images.split(images_at_once(images, self.config))])
+
+    def _features(self, images: Tensor, record: Silent) -> Tensor:
         tokens, layout = self.embed(images, record)
         # A trace shows every token; otherwise the last block computes only what pooling will read.
         tokens = self.encode(tokens, layout, read=None if record.keeps else self.attn_pool.reads, record=record)
@@ -257,6 +263,20 @@ class ViT(nn.Module):
             if i >= max(wanted, default=-1):
                 return
             tokens = block(tokens, layout)
+
+
+def works_in_groups(images: Tensor) -> bool:
+    """A processor's cache holds a few images at a time; a GPU, a graph and gradients want the whole batch."""
+    return images.device.type == "cpu" and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
+def images_at_once(images: Tensor, config: ViTConfig) -> int:
+    """As many as keep the widest activation, the MLP's hidden layer, within 10 MiB: 16 for Ti/16, 8 for S, 4 for B.
+
+    Peak memory then no longer grows with the batch, and nothing is lost in speed (LOG.md, 2026-11-16).
+    """
+    patches = images.shape[2] * images.shape[3] // (config.patch_size[0] * config.patch_size[1])
+    return max(4, 10 * 2**20 // (4 * config.mlp_dim * max(1, patches)))
 
 
 def add(x: Tensor, branch: Tensor) -> Tensor:
