@@ -83,7 +83,6 @@ def test_state_dict_loads_in_timm_with_any_channels(blocks):
         (12, 96, [3, 48, 96]),
         (32, 192, [3, 24, 48, 96, 192]),
         (16, 4, [3, 1, 1, 2, 4]),
-        (7, 64, [3]),
     ],
 )
 def test_convolutional_stem_halves_and_doubles(patch, dim, widths):

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import vitrail
-from vitrail.cli.main import build_app
+from vitrail.cli import convert, inspect
 from vitrail.errors import VitrailError
 from vitrail.weights.safe import npz_header, read_tensors, safetensors_header, write_safetensors
 
@@ -39,24 +39,19 @@ def unsafe_load(path: Path) -> Any:
     return pickle.loads(path.read_bytes())
 
 
-def inspect_command(path: Path) -> Any:
-    return _command("inspect", str(path))
+def inspect_file(path: Path) -> Any:
+    return inspect.command(str(path))
 
 
-def convert_command(path: Path) -> Any:
+def convert_file(path: Path) -> Any:
     """Beside the file; a refused file must leave nothing there."""
-    return _command("convert", str(path), str(path) + ".converted.safetensors")
-
-
-def _command(*words: str) -> Any:
-    """As `vitrail WORDS` runs it, but for the error, which is let through."""
-    return build_app(words[0])(words, exit_on_error=False, print_error=False, result_action="return_value")
+    return convert.command(str(path), path.with_name(path.name + ".converted.safetensors"))
 
 
 LOAD_PATHS = {
     "vitrail.load": LoadPath(vitrail.load),
-    "vitrail inspect": LoadPath(inspect_command),
-    "vitrail convert": LoadPath(convert_command),
+    "vitrail inspect": LoadPath(inspect_file),
+    "vitrail convert": LoadPath(convert_file),
     "read_tensors": LoadPath(read_tensors),
     "safetensors_header": LoadPath(safetensors_header, reads_values=False),
     "npz_header": LoadPath(npz_header, reads_values=False),

@@ -26,11 +26,10 @@ def command(pattern: str = "", *, json: bool = False) -> None:
     if json:
         print_json(rows)
         return
-    shown = table("Models", "name", "timm's name", "image", "patch", "weights", "G multiply-adds", right=("weights",))
+    shown = table("Models", "name", "timm's name", "image", "patch", "weights", right=("weights",))
     for row in rows:
         size, patch = row["image_size"], row["patch_size"]
-        macs = f"{row['macs'] / 1e9:.1f}"
-        cells = [row["name"], row["timm"], f"{size}", f"{patch or ''}", millions(row["parameters"]), macs]
+        cells = [row["name"], row["timm"], f"{size}", f"{patch or ''}", millions(row["parameters"])]
         shown.add_row(*map(Text, cells))
     console().print(shown)
     console().print(
@@ -43,22 +42,21 @@ def _rows() -> list[dict[str, Any]]:
 
     from vitrail.config import ViTConfig
     from vitrail.model import create_model
-    from vitrail.model.cost import cost_table
+    from vitrail.model.cost import count_parameters
     from vitrail.model.sizes import CATALOG
 
     rows = []
     for row in CATALOG:
         with torch.device("meta"):
             model = create_model(row.name)
-        config, total = model.config, cost_table(model)[-1]
+        config = model.config
         rows.append(
             {
                 "name": row.name,
                 "timm": row.timm,
                 "image_size": config.image_size[0],
                 "patch_size": config.patch_size[0] if isinstance(config, ViTConfig) else None,
-                "parameters": total.parameters,
-                "macs": total.macs,
+                "parameters": count_parameters(model),
             }
         )
     return rows

@@ -58,7 +58,6 @@ def _walk(image: Path | None, model: str | None, animal: str) -> Walk:
     from vitrail.errors import ConfigError
     from vitrail.explain.walk import walk
     from vitrail.explain.worked_example import PREPROCESSING, worked_example
-    from vitrail.model import ViT
 
     if image is None:
         if model is not None:
@@ -67,8 +66,6 @@ def _walk(image: Path | None, model: str | None, animal: str) -> Walk:
         return walk(tiny, picture, classes, PREPROCESSING, name=f"a drawn {animal}")
     picture = to_array(open_image(image))
     artefact = open_model(model or "Ti/16")
-    if not isinstance(artefact.model, ViT):
-        raise ConfigError(f"{model} is a ResNet, which has no tokens to walk with", fix="give a Vision Transformer")
     return walk(artefact.model, picture, artefact.classes, artefact.preprocessing, name=image.name)
 
 

@@ -14,13 +14,13 @@ from vitrail.explain.walk_answer import ranking
 from vitrail.explain.walk_parts import Picture, Pixels, Step, Walk
 from vitrail.explain.walk_scene import Scene, displayable, fit, with_channels
 from vitrail.explain.walk_steps import all_steps
-from vitrail.model.vit import ViT
+from vitrail.model import Model, ViT
 
 __all__ = ["Step", "Walk", "walk"]
 
 
 def walk(
-    model: ViT,
+    model: Model,
     image: Pixels,
     classes: Sequence[str] | None,
     preprocessing: Preprocessing | None = None,
@@ -30,6 +30,8 @@ def walk(
 
     Without `preprocessing` pixels are mapped to [-1, 1], as the paper's code does. Without `classes` they are numbered.
     """
+    if not isinstance(model, ViT):
+        raise ConfigError(f"there is no walk through a {type(model).__name__}", fix="give a Vision Transformer")
     labels = _labels(model, classes)
     rule = preprocessing or Preprocessing(model.config.image_size, (0.5,), (0.5,))
     pixels = fit(with_channels(image, model.config.channels), _size(model, rule), rule)

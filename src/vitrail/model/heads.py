@@ -69,7 +69,7 @@ class AttentionPool(nn.Module):
         self.mlp.add_module("fc2", nn.Linear(config.mlp_dim, dim))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        q = self.q(self.latent).expand(len(tokens), -1, -1)  # B 1 D
+        q = self.q(self.latent).expand(tokens.shape[0], -1, -1)  # B 1 D
         k, v = self.kv(tokens).chunk(2, dim=-1)  # B N D each
         q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (q, k, v))
         mixed = F.scaled_dot_product_attention(q, k, v)  # B H 1 d

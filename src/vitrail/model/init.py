@@ -88,11 +88,14 @@ TABLE: list[tuple[str, Initialiser, str]] = [
 def initialise(model: nn.Module) -> None:
     """Draw every parameter by the table; LayerScale starts at its own value. A name no row fits is our mistake."""
     for name, parameter in model.named_parameters():
-        if name.endswith(".gamma"):
-            start: Any = model.get_submodule(name.rpartition(".")[0]).start
-            nn.init.constant_(parameter, start)
-        else:
-            rule_for(name)(parameter)
+        rule = _constant(model, name) if name.endswith(".gamma") else rule_for(name)
+        if not parameter.is_meta:  # a model without memory yet is about to be loaded, or only counted
+            rule(parameter)
+
+
+def _constant(model: nn.Module, name: str) -> Initialiser:
+    start: Any = model.get_submodule(name.rpartition(".")[0]).start
+    return lambda x: nn.init.constant_(x, start)
 
 
 def rule_for(name: str) -> Initialiser:

@@ -18,7 +18,7 @@ class DropPath(nn.Module):
         if not self.training or self.probability == 0:
             return x
         keep = 1 - self.probability
-        return x * x.new_empty(len(x), *[1] * (x.dim() - 1)).bernoulli_(keep).div_(keep)
+        return x * x.new_empty(x.shape[0], *[1] * (x.dim() - 1)).bernoulli_(keep).div_(keep)
 
 
 def check_channels(images: Tensor, channels: int) -> None:

@@ -225,7 +225,9 @@ class ViT(nn.Module):
         if record.keeps:
             record("patches", cut(images, self.config.patch_size))
         patches = record("embeddings", self.patch_embed(images))
-        prefix = [token.expand(len(patches), -1, -1) for token in (self.cls_token, self.reg_token) if token is not None]
+        prefix = [
+            token.expand(patches.shape[0], -1, -1) for token in (self.cls_token, self.reg_token) if token is not None
+        ]
         sequence = record("sequence", torch.cat([*prefix, patches], dim=1))
         tokens = self.pos_drop(self.positions(sequence, self.pos_embed, layout.grid))
         return record("tokens", tokens), layout
