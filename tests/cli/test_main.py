@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -167,6 +168,16 @@ def test_a_half_file_leaves_no_target(model_file, tmp_path, capsys):
     assert code == 3
     assert "model.safetensors" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.safetensors"]
+
+
+def test_a_terminal_without_unicode_and_a_reader_that_leaves():
+    walk = [sys.executable, "-m", "vitrail.cli.main", "walk"]
+    done = subprocess.run(walk, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    assert b"16 ? 16" in done.stdout
+    with subprocess.Popen(walk, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
 
 
 # ---- quick to start -------------------------------------------------------------------------------------------------

@@ -37,6 +37,22 @@ def test_a_timm_folder_with_its_names_and_preprocessing(tiny, tmp_path):
     assert found.preprocessing.size == (32, 32)
 
 
+def test_a_timm_folder_tells_what_its_tensors_cannot(tmp_path):
+    """Mean pooling after the norm with a class token, a rectangle, and an odd number of heads: all in config.json."""
+    words = {
+        "image_size": (32, 64),
+        "depth": 1,
+        "dim": 96,
+        "heads": 8,
+        "dim_head": 12,
+        "pool": "mean",
+        "class_token": True,
+    }
+    model = randomise(create_model("Ti/16", **words))
+    convert(Artefact(model), tmp_path / "m", to="timm")
+    assert load(tmp_path / "m").model.config == model.config
+
+
 def test_heads_from_the_user_where_weights_cannot_tell(tmp_path):
     model = randomise(create_model("Ti/16", image_size=32, depth=1, dim=96, heads=8, dim_head=12))
     save_file(model.state_dict(), tmp_path / "m.safetensors")

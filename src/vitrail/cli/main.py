@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -38,6 +39,8 @@ def build_app(chosen: str = "") -> App:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; whatever goes wrong is one line on stderr and an exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode shows ? for ×, rather than nothing at all
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]

@@ -18,6 +18,23 @@ from vitrail.weights.tables import Shapes, Tensors
 Settings = Mapping[str, Any]
 
 
+PLAIN: Mapping[str, tuple[Any, ...] | None] = {
+    "patches": ("conv",),
+    "patch_norm": (False,),
+    "stem": ("none",),
+    "positions": ("learned",),
+    "registers": (0,),
+    "pool": ("cls",),
+    "norm": ("pre",),
+    "final_norm": ("tokens",),
+    "qkv_bias": (True,),
+    "qk_norm": (False,),
+    "layer_scale": (None,),
+    "head": ("linear",),
+}
+"""The settings of the paper's plain model. A format says in `holds` where it can express others; None: any."""
+
+
 @dataclass(frozen=True)
 class Format:
     """One way of naming a ViT's tensors. A new format is one file with one of these, and a row of FORMATS."""
@@ -29,14 +46,14 @@ class Format:
     """Foreign tensors, and settings they cannot tell (a config.json beside them, the user's word), to ours."""
     write: Callable[[Tensors, ViTConfig], dict[str, Tensor]]
     """Our state dict under the format's names."""
-    holds: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Settings this layout cannot express otherwise; writing a model with another value is refused."""
+    holds: Mapping[str, tuple[Any, ...] | None] = field(default_factory=dict)
+    """Where it holds other settings than the plain model's. Writing a model that it cannot hold is refused."""
 
     def check_can_hold(self, config: ModelConfig) -> ViTConfig:
         if not isinstance(config, ViTConfig):
             raise WeightsError(f"the {self.name} layout holds ViTs, not ResNets", fix="use --to vitrail")
-        for setting, known in self.holds.items():
-            if (value := getattr(config, setting)) not in known:
+        for setting, known in {**PLAIN, **self.holds}.items():
+            if known is not None and (value := getattr(config, setting)) not in known:
                 expected = " or ".join(map(repr, known))
                 raise WeightsError(
                     f"the {self.name} layout cannot hold {setting}={value!r}, only {expected}",

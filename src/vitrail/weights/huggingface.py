@@ -171,13 +171,10 @@ FORMAT = Format(
     read,
     write,
     holds={
-        "patches": ("conv",),
-        "stem": ("none",),
         "positions": ("learned", "learned-patches"),
+        "registers": None,
         "pool": ("cls", "cls+mean"),
-        "norm": ("pre",),
-        "final_norm": ("tokens",),
-        "qk_norm": (False,),
-        "head": ("linear",),
+        "qkv_bias": None,
+        "layer_scale": None,
     },
 )

@@ -7,6 +7,7 @@ out is the configuration, from names and shapes.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -28,8 +29,8 @@ def _is_resnet(shapes: Shapes) -> bool:
 
 
 def _config(shapes: Shapes, settings: Settings) -> ModelConfig:
-    if "architecture" in settings:  # a timm folder names its model; what differs from that name is in the tensors
-        settings = {**_known_architecture(str(settings["architecture"])), **settings}
+    if "architecture" in settings:  # a timm folder names its model, and the arguments that differ from it
+        settings = {**_known_architecture(str(settings["architecture"])), **_arguments(settings), **settings}
     return _resnet_config(shapes, settings) if _is_resnet(shapes) else _vit_config(shapes, settings)
 
 
@@ -39,6 +40,20 @@ def _known_architecture(name: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return {"heads": known.heads} if isinstance(known, ViTConfig) else {}
+
+
+def _arguments(settings: Settings) -> dict[str, Any]:
+    """What the `model_args` of a timm config.json say that tensors cannot tell."""
+    stated_there = settings.get("model_args")
+    arguments = stated_there if isinstance(stated_there, Mapping) else {}
+    found: dict[str, Any] = {}
+    if "num_heads" in arguments:
+        found["heads"] = int(arguments["num_heads"])
+    if isinstance(arguments.get("img_size"), list):
+        found["image_size"] = tuple(arguments["img_size"])
+    if arguments.get("global_pool") == "avg":
+        found["pool"] = "mean"
+    return found
 
 
 def _vit_config(shapes: Shapes, settings: Settings) -> ViTConfig:
@@ -143,11 +158,13 @@ FORMAT = Format(
     read,
     write,
     holds={
-        "patches": ("conv",),
         "stem": ("none", "resnet"),
         "positions": ("learned", "learned-patches", "none"),
+        "registers": None,
         "pool": ("cls", "mean", "attention"),
-        "norm": ("pre",),
-        "head": ("linear",),
+        "final_norm": None,
+        "qkv_bias": None,
+        "qk_norm": None,
+        "layer_scale": None,
     },
 )

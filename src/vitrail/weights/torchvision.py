@@ -72,17 +72,5 @@ FORMAT = Format(
     recognises,
     read,
     write,
-    holds={
-        "patches": ("conv",),
-        "stem": ("none",),
-        "positions": ("learned",),
-        "registers": (0,),
-        "pool": ("cls",),
-        "norm": ("pre",),
-        "final_norm": ("tokens",),
-        "qkv_bias": (True,),
-        "qk_norm": (False,),
-        "layer_scale": (None,),
-        "head": ("linear", "tanh"),
-    },
+    holds={"head": ("linear", "tanh")},
 )
