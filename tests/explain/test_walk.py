@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× is meant: it is what people read)
 """A walk shows what the model computed: recomputed here by hand, with NumPy, from the state dict."""
 
 from __future__ import annotations

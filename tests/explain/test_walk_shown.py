@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× is meant: it is what people read)
 """Terminal and page show the same walk; the page needs nothing from the net and trusts no name."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× and ’ are meant: these strings are read by people)
 """A picture's way through a Vision Transformer, as a list of steps with the numbers that were really computed.
 
 `walk` describes; `walk_terminal.show` and `walk_html.page` draw the same description, so that they cannot disagree.

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× and ’ are meant: these strings are read by people)
 """The steps after the last block: one vector for the picture, one number for each class, probabilities.
 
 N tokens, D width, K classes.

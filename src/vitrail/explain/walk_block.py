@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× and ’ are meant: these strings are read by people)
 """The steps inside the first block: attention and MLP, each with its residual, in pre-norm or post-norm order.
 
 N tokens, D width, H heads, d width per head, M width of the MLP.

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× and ’ are meant: these strings are read by people)
 r"""One way to write an equation, two ways to show it: MathML for a page, a line of Unicode for a terminal.
 
 The notation is a small part of LaTeX: `_` and `^` with `{...}`, `\frac{}{}`, `\sqrt{}`, and the symbols of the table

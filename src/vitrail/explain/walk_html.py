@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× and − are meant: these strings are read by people)
 """A walk as one self-contained page: inline style and SVG, pictures as data, equations as MathML, nothing from the net.
 
 Every string that came from outside (class names, file names) passes through `escape` on its way in.

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× and ’ are meant: these strings are read by people)
 """What a walk is made of: steps, what can stand in a step (a picture, a table, a heat map ...), and how numbers are
 written. Nothing here knows of a model, a terminal or a page.
 """

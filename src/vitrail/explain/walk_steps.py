@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× and ’ are meant: these strings are read by people)
 """The steps from the picture to the tokens, the later blocks in brief, and the order of all steps.
 
 N patches or tokens, P and Q patch height and width, C channels, D width, K classes.

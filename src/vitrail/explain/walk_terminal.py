@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001  (× is meant: these strings are read by people)
 """A walk in the terminal: panels, coloured tables, pictures of half-blocks. Without colours everything is characters.
 
 A colour cell is 24 bits and carries its own ink, so that it reads the same on a dark and on a light terminal.

@@ -273,7 +273,7 @@ def works_in_groups(images: Tensor) -> bool:
 
 
 def images_at_once(images: Tensor, config: ViTConfig) -> int:
-    """As many as keep the widest activation, the MLP's hidden layer, within 10 MiB: 16 for Ti/16, 8 for S, 4 for B.
+    """As many as keep the widest activation, the MLP's hidden layer, within 10 MiB: 17 for Ti/16, 8 for S, 4 for B.
 
     Peak memory then no longer grows with the batch, and nothing is lost in speed (LOG.md, 2026-11-16).
     """
