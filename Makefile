@@ -20,7 +20,7 @@ help:
 	@touch $@
 
 .venv/ready-dev: .venv/ready
-	$(PIP) -e ".[dev,hub,oracle]"
+	$(PIP) -e ".[dev,hub,oracle,data,sklearn,tensorboard]"
 	@touch $@
 
 demo: .venv/ready
