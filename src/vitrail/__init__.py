@@ -9,18 +9,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vitrail.version import __version__
+
 if TYPE_CHECKING:
     from vitrail.config import Preprocessing, ResNetConfig, ViTConfig
     from vitrail.errors import VitrailError
     from vitrail.model import ResNet, ViT, create_model
+    from vitrail.predict.answers import Prediction
+    from vitrail.predict.predictor import Predictor, load
     from vitrail.weights.artefact import Artefact
     from vitrail.weights.convert import convert
-    from vitrail.weights.load import load
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Artefact": "vitrail.weights.artefact",
+    "Prediction": "vitrail.predict.answers",
+    "Predictor": "vitrail.predict.predictor",
     "Preprocessing": "vitrail.config",
     "ResNet": "vitrail.model",
     "ResNetConfig": "vitrail.config",
@@ -29,11 +32,13 @@ _HOME = {
     "VitrailError": "vitrail.errors",
     "convert": "vitrail.weights.convert",
     "create_model": "vitrail.model",
-    "load": "vitrail.weights.load",
+    "load": "vitrail.predict.predictor",
 }
 
 __all__ = [
     "Artefact",
+    "Prediction",
+    "Predictor",
     "Preprocessing",
     "ResNet",
     "ResNetConfig",

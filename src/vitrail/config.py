@@ -24,7 +24,7 @@ FINAL_NORMS = ("tokens", "pooled", "none")
 HEADS = ("linear", "tanh", "relu")
 
 
-class _Config:
+class Config:
     """To and from plain dictionaries; an unknown key is an error, never ignored."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class _Config:
 
 
 @dataclass(frozen=True)
-class ViTConfig(_Config):
+class ViTConfig(Config):
     """The first twelve words are vit-pytorch's; the rest choose parts, and default to the paper's.
 
     Sizes are (rows, columns) of pixels; an int means a square. `patch_size` is the pixels of one token's patch,
@@ -80,12 +80,14 @@ class ViTConfig(_Config):
     attention_dropout: float = 0.0
     drop_path: float = 0.0  # stochastic depth of the last block; linear from 0 at the first
     head: str = "linear"
+    read_layers: tuple[int, ...] = ()  # blocks, from 1, whose pooled outputs the head reads together; (): the last
     head_dim: int | None = None  # width before the last layer of a tanh or relu head; None: dim
     any_size: bool = False  # accept other image sizes at run time, positions interpolated in 2-D
 
     def __post_init__(self) -> None:
         _set(self, image_size=pair("image_size", self.image_size), patch_size=pair("patch_size", self.patch_size))
-        _set(self, stem_blocks=tuple(_positive("stem_blocks", n) for n in self.stem_blocks))
+        for name in ("stem_blocks", "read_layers"):
+            _set(self, **{name: tuple(_positive(name, n) for n in getattr(self, name))})
         for name in ("dim", "depth", "heads", "mlp_dim", "dim_head", "channels"):
             _positive(name, getattr(self, name))
         for name in ("num_classes", "registers"):
@@ -118,6 +120,14 @@ class ViTConfig(_Config):
             raise ConfigError(f"pool='attention' splits dim={self.dim} into heads={self.heads}", fix="make it divide")
         if self.pool == "cls+mean" and self.final_norm == "pooled":
             raise ConfigError("pool='cls+mean' is normalised before pooling", fix="use final_norm='tokens'")
+        if self.read_layers and (
+            sorted(set(self.read_layers)) != [*self.read_layers] or self.read_layers[-1] != self.depth
+        ):
+            raise ConfigError(
+                f"read_layers={self.read_layers} must rise to the last block", fix=f"end with depth={self.depth}"
+            )
+        if len(self.read_layers) > 1 and self.pool == "attention":
+            raise ConfigError("pool='attention' reads the last block alone", fix="use pool='cls+mean'")
         if self.stem != "none" and self.patches == "linear":
             raise ConfigError(f"patches='linear' does not go with stem={self.stem!r}", fix="use patches='conv'")
         if self.patch_norm and self.patches != "linear":
@@ -157,7 +167,7 @@ class ViTConfig(_Config):
     @property
     def feature_dim(self) -> int:
         """Width of the pooled features."""
-        return 2 * self.dim if self.pool == "cls+mean" else self.dim
+        return self.dim * (2 if self.pool == "cls+mean" else 1) * max(1, len(self.read_layers))
 
     @property
     def stem_stride(self) -> Pair:
@@ -175,7 +185,7 @@ _CHOICES = {"patches": PATCHES, "stem": STEMS, "positions": POSITIONS, "pool": P
 
 
 @dataclass(frozen=True)
-class ResNetConfig(_Config):
+class ResNetConfig(Config):
     """The baseline of the paper: ResNetV2 with GroupNorm and weight-standardised convolutions (BiT)."""
 
     image_size: Pair
@@ -202,7 +212,7 @@ class ResNetConfig(_Config):
 
 
 @dataclass(frozen=True)
-class Preprocessing(_Config):
+class Preprocessing(Config):
     """From a decoded picture to the model's input; part of every model file, so that serving equals training."""
 
     size: Pair

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import io
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
+from page.html_checker import Checker
 from vitrail.explain.walk import walk
 from vitrail.explain.walk_html import page
 from vitrail.explain.walk_parts import Walk, percent
@@ -19,40 +19,6 @@ from vitrail.explain.walk_terminal import show
 from vitrail.explain.worked_example import PREPROCESSING, worked_example
 from vitrail.model import create_model
 from vitrail.model.vit import ViT
-
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
-class Checker(HTMLParser):
-    """Collects text and references, and checks that tags are closed in order."""
-
-    def __init__(self, document: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.references: list[str] = []
-        self.words: list[str] = []
-        self.feed(document)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._note(tag, attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._note(tag, attrs)
-
-    def _note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.references += [value or "" for name, value in attrs if name in ("src", "href", "action", "data", "srcset")]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 def printed(shown: Walk, width: int = 100, *, colours: bool = False) -> str:

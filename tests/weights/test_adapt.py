@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from oracles import randomise, timm
-from vitrail import Artefact, create_model, load
+from vitrail import Artefact, create_model
 from vitrail.config import POSITIONS
 from vitrail.errors import ConfigError, WeightsError
 from vitrail.model.positions import resize_positions
+from vitrail.weights.load import load
 
 
 def stored(tmp_path, name="Ti/16", **changes):

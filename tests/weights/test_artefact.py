@@ -11,10 +11,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from oracles import randomise
-from vitrail import Artefact, Preprocessing, create_model, load
+from vitrail import Artefact, Preprocessing, create_model
 from vitrail.errors import CheckFailed, WeightsError
 from vitrail.weights.artefact import KEY, golden_images
 from vitrail.weights.durable import write_safetensors
+from vitrail.weights.load import load
 
 
 def tiny(**changes):
@@ -49,6 +50,29 @@ def test_everything_comes_back(saved):
     with torch.no_grad():
         assert torch.equal(again.model(images), artefact.model(images))
     assert all(parameter.requires_grad for parameter in again.model.parameters())
+
+
+def test_how_answers_are_decided_comes_back(tmp_path):
+    path = tmp_path / "m.safetensors"
+    Artefact(tiny(), temperature=0.7, unknown_below=0.3).save(path)
+    again = load(path)
+    assert (again.temperature, again.unknown_below, again.multi_label, again.thresholds) == (0.7, 0.3, False, None)
+    Artefact(tiny(), multi_label=True, thresholds=(0.5, 0, 1)).save(path)
+    again = load(path)
+    assert (again.unknown_below, again.multi_label, again.thresholds) == (None, True, (0.5, 0.0, 1.0))
+    assert load(path, image_size=64).multi_label
+
+
+def test_a_file_from_before_these_were_stored_still_opens(saved):
+    _, path = saved
+    with safe_open(path, "pt") as file:
+        described = json.loads(file.metadata()[KEY])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    for name in ("unknown_below", "multi_label", "thresholds"):
+        del described[name]
+    write_safetensors(path, tensors, {KEY: json.dumps(described)})
+    again = load(path, check=True)
+    assert (again.temperature, again.unknown_below, again.multi_label, again.thresholds) == (1.3, None, False, None)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +120,23 @@ def test_changed_weights_fail_the_golden_check(saved):
         ({"classes": ["a"]}, "1 class names for 3 outputs"),
         ({"classes": ["a", "a", "b"]}, "two classes are called 'a'"),
         ({"classes": [1, 2, 3]}, "must be a list of words"),
+        ({"temperature": 0}, r"temperature=0\.0 must be positive"),
+        ({"temperature": float("nan")}, "temperature=nan must be positive"),
+        ({"temperature": 10**400}, "description is damaged"),
+        ({"temperature": "1"}, "temperature must be a number"),
+        ({"unknown_below": 1.5}, r"unknown_below of 1\.5 is no probability"),
+        ({"unknown_below": True}, "unknown_below must be a number"),
+        ({"unknown_below": [0.5]}, "unknown_below must be a number"),
+        ({"multi_label": "yes"}, "multi_label must be true or false"),
+        ({"thresholds": 0.5}, "thresholds must be a list"),
+        ({"thresholds": [0.5]}, "1 thresholds for 3 outputs"),
+        ({"thresholds": [0.5, None, 0.5]}, "a threshold must be a number"),
+        ({"thresholds": [0.5, float("nan"), 0.5]}, "a threshold of nan is no probability"),
+        ({"data_fingerprint": 3}, "data_fingerprint must be a word"),
+        ({"golden": "eval"}, "golden answers must be rows of numbers"),
+        ({"golden": {"answers": 3}}, "golden answers must be rows of numbers"),
+        ({"golden": {"answers": [[0], [0, 1]]}}, "golden answers must be rows of numbers"),
+        ({"golden": {"answers": [["x"]]}}, "a golden answer must be a number"),
         ({"preprocessing": {"size": 32, "mean": [0.5], "std": [0]}}, "must be positive"),
         ({"preprocessing": {"trust_remote_code": True}}, "unknown setting 'trust_remote_code'"),
     ],
@@ -106,6 +147,13 @@ def test_a_bad_description_is_one_line(saved, changes, said):
         load(rewritten(path, **changes))
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("answers", [[], [[]], [[1, 2, 3]], [[float("nan")] * 3] * 2, [[float("inf")] * 3] * 2])
+def test_other_golden_answers_fail_the_check(saved, answers):
+    _, path = saved
+    with pytest.raises(CheckFailed):
+        load(rewritten(path, golden={"answers": answers}), check=True)
 
 
 def test_weights_that_do_not_fit_are_all_named(saved):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Sequence
 
@@ -16,8 +17,14 @@ COMMANDS = {
     "inspect": "What is in a model or weight file.",
     "convert": "Weights from one layout to another, proven equal.",
     "walk": "One picture through the model, step by step, with every number.",
+    "train": "From pictures to a classifier, in the minutes you have.",
+    "predict": "What is on pictures, any number of them.",
+    "evaluate": "How good a model is on labelled pictures.",
+    "data": "Data sets that can be had by name.",
     "bench": "Our speed beside timm, transformers and vit-pytorch.",
 }
+
+_SETTING = re.compile(r"--[a-z_-]+(\.[a-z_-]+)+")
 
 EPILOGUE = "With `--debug`, an error comes with its traceback. Exit codes: 0 done, 1 a check failed, 2 wrong use, "
 EPILOGUE += "3 bad input or file, 130 interrupted."
@@ -43,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode shows ? for ×, rather than nothing at all
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    words = _settings_as_words([word for word in words if word != "--debug"])
     try:
         app = build_app(words[0] if words else "")
         result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
@@ -52,6 +59,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _explain(error)
+
+
+def _settings_as_words(words: list[str]) -> list[str]:
+    """`--optim.lr 0.01` and `--optim.lr=0.01` as `optim.lr=0.01`, which commands take as they come."""
+    made: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if not _SETTING.fullmatch(name):
+            made.append(word)
+        else:
+            made.append(f"{name[2:]}={value if equals else next(left, '')}")
+    return made
 
 
 def _explain(error: BaseException) -> int:

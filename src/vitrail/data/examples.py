@@ -126,11 +126,12 @@ class Examples:
 
     def fingerprint(self) -> str:
         """The same for the same names, labels, classes and splits; kept in the model file."""
-        digest = hashlib.sha256("\n".join((*self.classes, "")).encode())
+        digest = hashlib.sha256("\n".join((*self.classes, "")).encode(errors="surrogateescape"))
         for split, indices in sorted(self.splits.items()):
             digest.update(split.encode())
             for index in indices:
-                digest.update(f"{self.pictures.name(int(index))}\0{self.targets[index].tolist()}\n".encode())
+                line = f"{self.pictures.name(int(index))}\0{self.targets[index].tolist()}\n"
+                digest.update(line.encode(errors="surrogateescape"))  # file names need not be UTF-8
         return digest.hexdigest()
 
 

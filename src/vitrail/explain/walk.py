@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vitrail.config import Pair, Preprocessing
+from vitrail.data.prepare import prepare
 from vitrail.errors import ConfigError
 from vitrail.explain.walk_answer import ranking
 from vitrail.explain.walk_parts import Picture, Pixels, Step, Walk
-from vitrail.explain.walk_scene import Scene, displayable, fit, with_channels
+from vitrail.explain.walk_scene import Scene, displayable, with_channels
 from vitrail.explain.walk_steps import all_steps
 from vitrail.model import Model, ViT
 
@@ -33,7 +34,7 @@ def walk(
         raise ConfigError(f"there is no walk through a {type(model).__name__}", fix="give a Vision Transformer")
     labels = _labels(model, classes)
     rule = preprocessing or Preprocessing(model.config.image_size, (0.5,), (0.5,))
-    pixels = fit(with_channels(image, model.config.channels), _size(model, rule), rule)
+    pixels = prepare(with_channels(image, model.config.channels), rule.replace(size=_size(model, rule)))
     scene = Scene.of(model, pixels, rule, labels)
     shown = Picture("what the model sees", displayable(pixels))
     return Walk(name or "picture", describe(model), shown, tuple(all_steps(scene)), ranking(scene))

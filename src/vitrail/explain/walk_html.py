@@ -1,6 +1,6 @@
 """A walk as one self-contained page: inline style and SVG, pictures as data, equations as MathML, nothing from the net.
 
-Every string that came from outside (class names, file names) passes through `escape` on its way in.
+Every string that came from outside (class names, file names) passes through `text` on its way in.
 """
 
 from __future__ import annotations
@@ -8,15 +8,12 @@ from __future__ import annotations
 import io
 import re
 from base64 import b64encode
-from html import escape
-from importlib.resources import files
 from itertools import groupby
 from string import Template
 
 import numpy as np
 from PIL import Image
 
-from vitrail.errors import one_line
 from vitrail.explain.walk_equations import mathml_of
 from vitrail.explain.walk_parts import (
     Array,
@@ -33,9 +30,11 @@ from vitrail.explain.walk_parts import (
     number,
     percent,
 )
+from vitrail.page.document import document, resource
+from vitrail.page.document import text as plain_text
+from vitrail.page.pictures import PIXELATED, png
 
 NUMBERED_GRID = 8  # patches across, up to which they carry their numbers and percentages
-PIXELATED = 64  # pixels across, up to which single pixels are meant to be seen
 
 
 def page(walk: Walk) -> str:
@@ -46,10 +45,7 @@ def page(walk: Walk) -> str:
     sections = "".join(
         _section(step, count, parts.index(step.part) + 1, images) for count, step in enumerate(walk.steps, 1)
     )
-    return template.substitute(
-        title=text(f"{walk.name}: a walk through a Vision Transformer"),
-        style=_resource("walk.css"),
-        script=_resource("walk.js"),
+    body = template.substitute(
         name=text(walk.name),
         model=text(walk.model),
         window=_window(walk, images),
@@ -58,15 +54,17 @@ def page(walk: Walk) -> str:
         sections=sections,
         images=images.definitions(),
     )
+    title = f"{walk.name}: a walk through a Vision Transformer"
+    return document(title=title, style=_resource("walk.css"), body=body, script=_resource("walk.js"))
 
 
 def text(words: str) -> str:
-    """Any string as text of the page: escaped, without control characters, with a typographic minus."""
-    return escape(re.sub(r"(?<![\w.])-(?=\d)", "−", one_line(words)))
+    """Any string as text of the page, with a typographic minus."""
+    return plain_text(re.sub(r"(?<![\w.])-(?=\d)", "−", words))
 
 
 def _resource(name: str) -> str:
-    return files("vitrail.explain").joinpath(name).read_text(encoding="utf-8")
+    return resource("vitrail.explain", name)
 
 
 class Images:
@@ -76,28 +74,21 @@ class Images:
         self._known: dict[bytes, str] = {}
 
     def use(self, pixels: Pixels) -> str:
-        png = _png(pixels)
-        name = self._known.setdefault(png, f"picture-{len(self._known) + 1}")
+        data = png(pixels)
+        name = self._known.setdefault(data, f"picture-{len(self._known) + 1}")
         return f'<use href="#{name}"/>'
 
     def definitions(self) -> str:
-        found = "".join(_image(name, png) for png, name in self._known.items())
+        found = "".join(_image(name, data) for data, name in self._known.items())
         return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{found}</defs></svg>'
 
 
-def _png(pixels: Pixels) -> bytes:
-    picture = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
-    file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
-    return file.getvalue()
-
-
-def _image(name: str, png: bytes) -> str:
-    with Image.open(io.BytesIO(png)) as picture:
+def _image(name: str, data: bytes) -> str:
+    with Image.open(io.BytesIO(data)) as picture:
         width, height = picture.size
     kind = ' class="pixelated"' if max(width, height) <= PIXELATED else ""
-    data = b64encode(png).decode("ascii")
-    return f'<image id="{name}"{kind} width="{width}" height="{height}" href="data:image/png;base64,{data}"/>'
+    href = f"data:image/png;base64,{b64encode(data).decode('ascii')}"
+    return f'<image id="{name}"{kind} width="{width}" height="{height}" href="{href}"/>'
 
 
 # ---- the frame of the page ----------------------------------------------------------------------------------------

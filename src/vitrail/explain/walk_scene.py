@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from vitrail.config import Pair, Preprocessing, ViTConfig
+from vitrail.data.prepare import normalise
 from vitrail.errors import ConfigError
 from vitrail.explain.walk_parts import Array, Pixels
 from vitrail.model.patches import cut
@@ -63,7 +64,7 @@ class Scene:
 
     @classmethod
     def of(cls, model: ViT, pixels: Pixels, rule: Preprocessing, classes: Sequence[str]) -> Scene:
-        images = normalise(pixels, rule).to(next(model.parameters()))
+        images = torch.from_numpy(normalise(pixels[None], rule)).to(next(model.parameters()))
         contrast = cut(images, model.config.patch_size)[0].float().std(dim=1, correction=0)
         prefix, followed = model.config.prefix_tokens, int(contrast.argmax())
         recorder = Recorder(0 if model.config.class_token else prefix + followed)
@@ -176,31 +177,6 @@ def with_channels(image: Pixels, channels: int) -> Pixels:
     )
 
 
-def fit(image: Pixels, size: Pair, rule: Preprocessing) -> Pixels:
-    """Resize so that the picture fills `size` (over `crop`), and keep the middle."""
-    (rows, columns), (height, width) = image.shape[:2], size
-    if (rows, columns) == size and rule.crop == 1:
-        return image
-    scale = max(height / rows, width / columns) / rule.crop
-    new = (max(width, round(columns * scale)), max(height, round(rows * scale)))
-    method = Image.Resampling[rule.resize.upper()]
-    planes = [Image.fromarray(np.ascontiguousarray(plane)).resize(new, method) for plane in np.moveaxis(image, 2, 0)]
-    top, left = (new[1] - height) // 2, (new[0] - width) // 2
-    return np.stack([np.asarray(plane) for plane in planes], axis=2)[top : top + height, left : left + width]
-
-
 def displayable(pixels: Pixels) -> Pixels:
     """Grey or RGB, whatever the channels: the first three, or the first."""
     return pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., :1]
-
-
-def normalise(pixels: Pixels, rule: Preprocessing) -> Tensor:
-    """Pixels (H W C, 0 to 255) to what the model takes (1 C H W): (x / 255 - mean) / std in each channel."""
-    channels = pixels.shape[2]
-    if len(rule.mean) not in (1, channels):
-        raise ConfigError(
-            f"the preprocessing has {len(rule.mean)} channels, the model takes {channels}",
-            fix=f"give one mean and std, or {channels} of each",
-        )
-    scaled = (pixels / 255.0 - np.array(rule.mean)) / np.array(rule.std)
-    return torch.from_numpy(scaled).permute(2, 0, 1)[None].float()

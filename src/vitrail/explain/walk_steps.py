@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vitrail.data.prepare import normalise
 from vitrail.explain.walk_answer import answer_steps
 from vitrail.explain.walk_block import block_steps, over_patches
 from vitrail.explain.walk_parts import (
@@ -25,7 +26,7 @@ from vitrail.explain.walk_parts import (
     shape_text,
     terms,
 )
-from vitrail.explain.walk_scene import Scene, displayable, normalise, numpy
+from vitrail.explain.walk_scene import Scene, displayable, numpy
 
 BLOCKS_SHOWN = 12
 
@@ -58,7 +59,7 @@ def picture(scene: Scene) -> Step:
     words = f"A picture is a table of numbers: {height} rows of {width} pixels, each with {kind} from 0 to 255. "
     if channels not in (1, 3):
         words += f"Only {'the first three channels are' if channels > 3 else 'the first channel is'} drawn here. "
-    x, raw = normalise(scene.pixels, scene.rule)[0, 0], scene.pixels[..., 0]
+    x, raw = normalise(scene.pixels[None], scene.rule)[0, 0], scene.pixels[..., 0]
     line = f"{raw.min()} becomes {number(float(x.min()))}, {raw.max()} becomes {number(float(x.max()))}"
     return Step(
         PART,

@@ -11,7 +11,7 @@ B batch, N tokens, D width, H heads, d width per head. Tokens are ordered class 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -210,10 +210,20 @@ class ViT(nn.Module):
         return torch.cat([self._features(group, record) for group in images.split(images_at_once(images, self.config))])
 
     def _features(self, images: Tensor, record: Silent) -> Tensor:
-        tokens, layout = self.embed(images, record)
+        return record("features", self.pool(*self.embed(images, record), record))
+
+    def some_features(self, images: Tensor, share: float) -> Tensor:
+        """Features from a random share of each image's patches: patch dropout, at the cost of those patches alone."""
+        return self.pool(*keep_some(*self.embed(images), share))
+
+    def pool(self, tokens: Tensor, layout: Layout, record: Silent = SILENT) -> Tensor:
+        """Embedded tokens (B N D) to features: the blocks, the norm, and the pooled output of each layer read (B D)."""
+        layers = self.config.read_layers or (len(self.blocks),)
         # A trace shows every token; otherwise the last block computes only what pooling will read.
-        tokens = self.encode(tokens, layout, read=None if record.keeps else self.attn_pool.reads, record=record)
-        return record("features", self.fc_norm(self.attn_pool(tokens)))
+        read = None if record.keeps else self.attn_pool.reads
+        encoded = self.encode_layers(tokens, layout, layers, read, record)
+        pooled = [self.fc_norm(self.attn_pool(layer)) for layer in encoded]
+        return pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1)
 
     def classify(self, features: Tensor) -> Tensor:
         """Features (B D) to logits (B classes)."""
@@ -234,10 +244,17 @@ class ViT(nn.Module):
 
     def encode(self, tokens: Tensor, layout: Layout, read: int | None = None, record: Silent = SILENT) -> Tensor:
         """All blocks and the final norm: tokens (B N D) to tokens, or to the first `read` of them."""
-        last = len(self.blocks) - 1
-        for i, block in enumerate(self.blocks):
-            tokens = block(tokens, layout, read if i == last else None, record.inside(f"block.{i}"))
-        return record("encoded", self.norm(tokens))
+        return next(self.encode_layers(tokens, layout, (len(self.blocks),), read, record))
+
+    def encode_layers(
+        self, tokens: Tensor, layout: Layout, layers: Sequence[int], read: int | None = None, record: Silent = SILENT
+    ) -> Iterator[Tensor]:
+        """The normalised output of these blocks, counted from 1; of the last of them the first `read` tokens."""
+        for i, block in enumerate(self.blocks, start=1):
+            tokens = block(tokens, layout, read if i == len(self.blocks) else None, record.inside(f"block.{i - 1}"))
+            if i in layers:
+                normed = self.norm(tokens)
+                yield record("encoded", normed) if i == len(self.blocks) else normed
 
     def trace(self, images: Tensor) -> Trace:
         """Every named intermediate of a forward pass: patches, tokens, block[i].attention, ..., logits."""
@@ -265,6 +282,15 @@ class ViT(nn.Module):
             if i >= max(wanted, default=-1):
                 return
             tokens = block(tokens, layout)
+
+
+def keep_some(tokens: Tensor, layout: Layout, share: float) -> tuple[Tensor, Layout]:
+    """All prefix tokens and a random share of the patches, chosen for each image apart (B N D -> B K D)."""
+    patches = tokens.shape[1] - layout.prefix
+    scores = torch.rand(tokens.shape[0], patches, device=tokens.device)
+    kept = scores.topk(max(1, round(patches * share)), dim=1, sorted=False).indices  # B K
+    chosen = tokens[:, layout.prefix :].gather(1, kept[..., None].expand(-1, -1, tokens.shape[2]))
+    return torch.cat([tokens[:, : layout.prefix], chosen], dim=1), layout._replace(kept=kept)
 
 
 def works_in_groups(images: Tensor) -> bool:

@@ -35,6 +35,14 @@ def adapt(
     return config, state
 
 
+def new_task(
+    config: ModelConfig, state: State, *, image_size: Pair, num_classes: int, channels: int, **parts: Any
+) -> tuple[ModelConfig, State]:
+    """For fine-tuning: adapted, other `parts` (pooling, layers read) where asked, and a fresh head at zero."""
+    config, state = adapt(config, state, image_size=image_size, channels=channels)
+    return change_classes(config.replace(**parts), state, num_classes)
+
+
 def resize_images(config: ModelConfig, state: State, size: Pair) -> tuple[ModelConfig, State]:
     """Positions interpolated in 2-D to the grid of the new size, as the paper fine-tunes at higher resolution (3.2)."""
     new = config.replace(image_size=size)

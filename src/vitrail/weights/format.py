@@ -31,6 +31,7 @@ PLAIN: Mapping[str, tuple[Any, ...] | None] = {
     "qk_norm": (False,),
     "layer_scale": (None,),
     "head": ("linear",),
+    "read_layers": ((),),
 }
 """The settings of the paper's plain model. A format says in `holds` where it can express others; None: any."""
 

@@ -145,13 +145,15 @@ def _adapted(artefact: Artefact, any_size: bool | None, changes: dict[str, Any])
         config = config.replace(any_size=any_size)
     if config == old:
         return artefact
+    same_classes = config.num_classes == old.num_classes
     preprocessing = artefact.preprocessing
     if preprocessing is not None and config.channels == old.channels:
         preprocessing = preprocessing.replace(size=config.image_size)
     return Artefact(
         model=build_with(config, state),
-        classes=artefact.classes if config.num_classes == old.num_classes else None,
+        classes=artefact.classes if same_classes else None,
         preprocessing=preprocessing if config.channels == old.channels else None,
+        multi_label=artefact.multi_label and same_classes,
         data_fingerprint=artefact.data_fingerprint,
         source=artefact.source,
     )

@@ -1,0 +1,214 @@
+"""Batches for training and evaluation: the same whatever the number of workers, and after any interruption.
+
+What is in a batch is a function of (seed, epoch, place in the epoch); pixels of (seed, epoch, index). Pictures travel
+as uint8 and are normalised in the main process. A picture that cannot be opened is left out of its batch, never
+replaced, and is named in `bad`.
+
+N pictures, H rows, W columns, C channels, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vitrail.config import Pair, Preprocessing
+from vitrail.data.augment import Augmentation, augment_batch, read_training, training_draft
+from vitrail.data.examples import Examples, Pictures
+from vitrail.data.prepare import normalisation
+from vitrail.data.randomness import permutation, weighted
+from vitrail.data.reading import read_or_why
+from vitrail.data.workers import Crew
+from vitrail.errors import ConfigError, ImageError, VitrailError
+
+Indices = NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    images: Tensor  # N x C x H x W, float32, normalised
+    targets: Tensor  # N class numbers, or N x K of 0 and 1; int64
+    indices: Tensor  # N, int64: which pictures of the examples these are
+
+
+class TrainingLoader:
+    """A split in a new order in every epoch, augmented.
+
+    `batch_size` is that of all ranks together: rank r of `world` takes every world-th picture of each batch, from the
+    r-th on, so that what a batch is made of does not depend on how many share it. With `balance`, one weight for each
+    picture of the split, an epoch is as many pictures drawn with replacement. `drop_last` leaves out the rest of an
+    epoch that is less than a batch, unless that would be all there is.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        split: str,
+        preprocessing: Preprocessing,
+        augmentation: Augmentation,
+        *,
+        batch_size: int,
+        channels: int,
+        seed: int,
+        workers: int = 0,
+        balance: NDArray[np.float64] | None = None,
+        rank: int = 0,
+        world: int = 1,
+        drop_last: bool = True,
+    ) -> None:
+        if batch_size < 1 or batch_size % world:
+            raise ConfigError(
+                f"batch_size={batch_size} cannot be shared by {world} processes", fix=f"use a multiple of {world}"
+            )
+        self._examples, self._indices, self._balance = examples, examples.split(split), balance
+        if not len(self._indices):
+            raise ConfigError(f"{examples.name} has no pictures in its split {split!r}", fix="add some")
+        assert balance is None or len(balance) == len(self._indices)
+        self._preprocessing, self._seed, self._size = preprocessing, seed, batch_size
+        self._rank, self._world, self._drop_last = rank, world, drop_last
+        self._normalise = _Normalise(preprocessing, channels)
+        self._crew = Crew(_Maker(examples.pictures, preprocessing, augmentation, channels, seed), workers)
+        self.bad: dict[int, ImageError] = {}
+        self.position = 0  # where to start to go on after the batch that came last
+
+    def __len__(self) -> int:
+        """Batches in an epoch; one in which no picture can be opened is counted, but does not come."""
+        whole, rest = divmod(len(self._indices), self._size)
+        return whole if whole and self._drop_last else whole + bool(rest)
+
+    def batches(self, epoch: int, start: int = 0, size: Pair | None = None) -> Iterator[Batch]:
+        """The batches of an epoch, from `start` on; those before cost nothing. `size`: other than the usual."""
+        draws, pixels = self._draws(epoch), size or self._preprocessing.size
+        jobs = []
+        for position in range(start, len(self)):
+            shared = draws[position * self._size : (position + 1) * self._size]
+            jobs.append(_Job(shared[self._rank :: self._world], epoch, pixels))
+        for position, made in enumerate(self._crew.run(jobs), start + 1):
+            self.position = position
+            yield from _batch(made, self._examples, self._normalise, self.bad)
+
+    def _draws(self, epoch: int) -> Indices:
+        """The pictures of an epoch in order, each as index + n * (number of pictures) where it comes for the n-th time.
+
+        So a picture that is drawn often is augmented differently each time.
+        """
+        count = len(self._indices)
+        if self._balance is None:
+            return self._indices[permutation(self._seed, epoch, count)]
+        drawn = self._indices[weighted(self._seed, epoch, count, self._balance)]
+        return drawn + _times_before(drawn) * len(self._examples)
+
+
+class EvaluationLoader:
+    """Some pictures in the order given, as the model will see them when it is used."""
+
+    def __init__(
+        self,
+        examples: Examples,
+        indices: Indices,
+        preprocessing: Preprocessing,
+        *,
+        batch_size: int,
+        channels: int,
+        workers: int = 0,
+    ) -> None:
+        self._examples, self._normalise = examples, _Normalise(preprocessing, channels)
+        starts = range(0, len(indices), batch_size)
+        self._jobs = [_Job(indices[start : start + batch_size], 0, preprocessing.size) for start in starts]
+        self._crew = Crew(_Maker(examples.pictures, preprocessing, Augmentation(), channels, seed=0), workers)
+        self.bad: dict[int, ImageError] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for made in self._crew.run(self._jobs):
+            yield from _batch(made, self._examples, self._normalise, self.bad)
+
+
+def _times_before(values: Indices) -> Indices:
+    """How often each value has come before."""
+    order = np.argsort(values, kind="stable")
+    ranked = values[order]
+    starts = np.searchsorted(ranked, ranked, side="left")
+    before = np.empty_like(values)
+    before[order] = np.arange(len(values)) - starts
+    return before
+
+
+class _Normalise:
+    """`prepare.normalise` for tensors."""
+
+    def __init__(self, preprocessing: Preprocessing, channels: int) -> None:
+        self._shift, self._scale = map(torch.from_numpy, normalisation(preprocessing, channels))
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """N x H x W x C of uint8 to N x C x H x W of float32; moved while it is small, which is the fastest order."""
+        return pixels.permute(0, 3, 1, 2).contiguous().float().sub_(self._shift).mul_(self._scale)
+
+
+class _Job(NamedTuple):
+    draws: Indices  # see `TrainingLoader._draws`
+    epoch: int
+    size: Pair
+
+
+class _Made(NamedTuple):
+    """What a job became. An error that ends the run comes as a value, to be raised where the user sees it whole."""
+
+    pixels: Tensor  # N x H x W x C, uint8
+    indices: Tensor
+    bad: dict[int, ImageError]
+    error: VitrailError | None = None
+
+
+def _batch(made: _Made, examples: Examples, normalise: _Normalise, bad: dict[int, ImageError]) -> Iterator[Batch]:
+    """The batch that was made, or nothing if none of its pictures could be opened."""
+    if made.error is not None:
+        raise made.error
+    for index, error in made.bad.items():
+        bad.setdefault(index, error)
+    if len(made.indices):
+        targets = torch.from_numpy(examples.targets[made.indices.numpy()])
+        yield Batch(normalise(made.pixels), targets, made.indices)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes a batch of pixels, in whatever process it is called."""
+
+    pictures: Pictures
+    preprocessing: Preprocessing
+    augmentation: Augmentation
+    channels: int
+    seed: int
+
+    def __call__(self, job: _Job) -> _Made:
+        try:
+            return self._make(job)
+        except VitrailError as error:
+            nothing = torch.empty(0, dtype=torch.int64)
+            return _Made(nothing, nothing, {}, error)
+
+    def _make(self, job: _Job) -> _Made:
+        rule = self.preprocessing.replace(size=job.size)
+        pixels = np.empty((len(job.draws), *job.size, self.channels), np.uint8)
+        good: list[int] = []  # the draws whose pictures could be opened
+        bad: dict[int, ImageError] = {}
+        for draw in job.draws.tolist():
+            draft = training_draft(self.augmentation, rule, self.seed, job.epoch, draw)
+            index = draw % len(self.pictures)
+            picture = read_or_why(self.pictures, index, self.channels, draft)
+            if isinstance(picture, ImageError):
+                bad[index] = picture
+            else:
+                pixels[len(good)] = read_training(picture, self.augmentation, rule, self.seed, job.epoch, draw)
+                good.append(draw)
+        draws = np.array(good, np.int64)
+        pixels = augment_batch(pixels[: len(good)], self.augmentation, self.seed, job.epoch, draws)
+        return _Made(torch.from_numpy(pixels), torch.from_numpy(draws % len(self.pictures)), bad)

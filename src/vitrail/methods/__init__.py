@@ -1,0 +1,1 @@
+"""How a batch becomes a loss: one file a method. The loop in `vitrail.train.loop` does the rest."""

@@ -1,0 +1,1 @@
+"""What all pages of the product share: the frame, the look, text made safe, pictures as data."""

@@ -1,0 +1,1 @@
+"""From settings and data to a trained model: one loop, whatever the method."""

@@ -1,0 +1,105 @@
+"""How long a run takes: a number of steps, or the minutes there are.
+
+Both count progress from 0 to 1, on which every schedule depends. A number of steps is the same run on every machine.
+Minutes are planned anew as the run goes: progress a step is what is left of it, over the steps that the time left is
+worth at the speed just measured. So the schedule always ends with the time, however the speed changes on the way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+PLANS = 100  # how often minutes are planned anew in a run
+
+
+class Pace(Protocol):
+    progress: float  # 0 to 1; the step being taken sees the progress before it
+
+    @property
+    def done(self) -> bool: ...
+
+    def advance(self) -> None:
+        """One step was taken."""
+        ...
+
+    def steps_left(self) -> float: ...
+
+    def state(self) -> dict[str, Any]:
+        """Plain values from which `restore` continues."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class Steps:
+    """A fixed number of steps."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.taken, self.progress = total, 0, 0.0
+
+    @property
+    def done(self) -> bool:
+        return self.taken >= self.total
+
+    def advance(self) -> None:
+        self.taken += 1
+        self.progress = self.taken / self.total
+
+    def steps_left(self) -> float:
+        return self.total - self.taken
+
+    def state(self) -> dict[str, Any]:
+        return {"taken": self.taken}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.taken = int(state["taken"])
+        self.progress = self.taken / self.total
+
+
+class Seconds:
+    """As many steps as fit. Everything between the steps counts too: validations, checkpoints, waiting for data."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.whole = self.budget = max(0.0, seconds)
+        self._clock = clock
+        self.progress, self._rate = 0.0, 0.0
+        self._start = self._planned = clock()
+        self._since_plan = 0
+
+    @property
+    def elapsed(self) -> float:
+        return self._clock() - self._start
+
+    @property
+    def done(self) -> bool:
+        return self.progress >= 1.0 - 1e-9 or self.elapsed >= self.budget
+
+    def reserve(self, seconds: float) -> None:
+        """Keep so much of the time for what follows the last step."""
+        self.budget = max(0.0, self.whole - seconds)
+
+    def advance(self) -> None:
+        self._since_plan += 1
+        now = self._clock()
+        if not self._rate or now - self._planned >= self.budget / PLANS:
+            self._plan(now)
+        self.progress = min(1.0, self.progress + self._rate)
+
+    def _plan(self, now: float) -> None:
+        seconds_a_step = max(1e-9, (now - self._planned) / self._since_plan)
+        steps = max(1.0, (self.budget - self.elapsed) / seconds_a_step)
+        self._rate = (1.0 - self.progress) / (steps + 1)  # the step just taken counts as well
+        self._planned, self._since_plan = now, 0
+
+    def steps_left(self) -> float:
+        return (1.0 - self.progress) / self._rate if self._rate else float("inf")
+
+    def state(self) -> dict[str, Any]:
+        return {"progress": self.progress, "rate": self._rate, "elapsed": self.elapsed, "budget": self.budget}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.progress, self._rate, self.budget = (float(state[key]) for key in ("progress", "rate", "budget"))
+        self._planned = self._clock()
+        self._start, self._since_plan = self._planned - float(state["elapsed"]), 0

@@ -1,0 +1,134 @@
+"""Checkpoints that are there whole or not at all.
+
+    checkpoints/step-00000120/
+        tensors.safetensors   weights, averages, optimiser, random state
+        state.json            everything that is not a tensor
+        manifest.json         size and SHA-256 of the two, written last
+
+A checkpoint is written into a temporary folder, made safe on disk, and renamed; only then are older ones removed. The
+manifest is compared before anything is parsed, so a damaged checkpoint is named and passed over, never half read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from vitrail.errors import FileError
+from vitrail.weights.durable import sync_folder, write_safetensors, write_text
+
+TENSORS, STATE, MANIFEST = "tensors.safetensors", "state.json", "manifest.json"
+_NAME = re.compile(r"step-(\d{8,})")
+_TEMPORARY = ".saving-"
+
+
+class Checkpoint(NamedTuple):
+    step: int
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any], keep: int = 2) -> Path:
+    """Write a checkpoint below `folder`, then remove all but the newest `keep`."""
+    final = folder / f"step-{step:08d}"
+    temporary = folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        try:
+            _write(temporary, tensors, state)
+            _take_name(temporary, final)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise FileError(
+            f"the checkpoint cannot be written: {error.strerror}",
+            where=final,
+            fix="check the free space; then --resume",
+        ) from error
+    _prune(folder, keep)
+    return final
+
+
+def _write(folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    write_safetensors(folder / TENSORS, tensors)
+    write_text(folder / STATE, json.dumps(state, indent=1))
+    described = {name: _fingerprint(folder / name) for name in (TENSORS, STATE)}
+    write_text(folder / MANIFEST, json.dumps(described, indent=1))
+
+
+def _take_name(temporary: Path, final: Path) -> None:
+    """A folder cannot be renamed onto one that is not empty: a damaged one of the same step goes first."""
+    if final.exists():
+        final.rename(temporary / "replaced")
+    temporary.rename(final)
+    shutil.rmtree(final / "replaced", ignore_errors=True)
+    sync_folder(final.parent)
+
+
+def _prune(folder: Path, keep: int) -> None:
+    """Old checkpoints of this run, and what an interrupted save left behind."""
+    for old in sorted(steps_in(folder))[:-keep]:
+        shutil.rmtree(folder / f"step-{old:08d}", ignore_errors=True)
+    for debris in folder.glob(f"{_TEMPORARY}*"):
+        shutil.rmtree(debris, ignore_errors=True)
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps of the checkpoints in a folder, damaged ones too."""
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return [int(match[1]) for path in paths if (match := _NAME.fullmatch(path.name))]
+
+
+def load_newest(folder: Path) -> tuple[Checkpoint | None, list[FileError]]:
+    """The newest checkpoint that is whole, and what is wrong with newer ones."""
+    faults: list[FileError] = []
+    for step in sorted(steps_in(folder), reverse=True):
+        try:
+            return load(folder / f"step-{step:08d}"), faults
+        except FileError as error:
+            faults.append(error)
+    return None, faults
+
+
+def load(path: Path) -> Checkpoint:
+    """A checkpoint, its manifest checked first."""
+    for fault in _faults(path):
+        raise FileError(
+            f"this checkpoint is damaged: {fault}", where=path, fix="an earlier one is used if there is one"
+        )
+    match = _NAME.fullmatch(path.name)
+    try:
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+        return Checkpoint(int(match[1]) if match else int(state["step"]), load_file(path / TENSORS), state)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise FileError(f"this checkpoint cannot be read: {error}", where=path) from error
+
+
+def _faults(path: Path) -> Iterator[str]:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        yield "its manifest is missing or damaged"
+        return
+    for name in (TENSORS, STATE):
+        if not (path / name).is_file():
+            yield f"{name} is missing"
+        elif not isinstance(manifest, dict) or manifest.get(name) != _fingerprint(path / name):
+            yield f"{name} is not what was saved"
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}

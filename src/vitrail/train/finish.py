@@ -1,0 +1,109 @@
+"""The end of a run: the best weights calibrated, evaluated, saved with all they need, and reported."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from vitrail.evaluate.calibration import calibrated, fit_temperature, fit_thresholds
+from vitrail.evaluate.evaluation import Evaluation, evaluate_predictions
+from vitrail.evaluate.unknown import fit_unknown
+from vitrail.model import Model
+from vitrail.report.facts import DataFacts, RunFacts
+from vitrail.report.report import write_report
+from vitrail.train.run import EVALUATION, REPORT
+from vitrail.train.session import Session
+from vitrail.train.validate import Answers, answers
+from vitrail.weights.artefact import Artefact
+from vitrail.weights.durable import write_text
+from vitrail.weights.load import load
+
+
+class Outcome(NamedTuple):
+    """What a run came to, on pictures that it was not trained on."""
+
+    evaluation: Evaluation
+    split: str
+
+
+def artefact_of(session: Session, model: Model) -> Artefact:
+    """The model with what belongs to it; calibration comes at the end."""
+    return Artefact(
+        model=model,
+        classes=session.examples.classes,
+        preprocessing=session.settings.image,
+        multi_label=session.examples.multi_label,
+        data_fingerprint=session.examples.fingerprint(),
+    )
+
+
+def finish(session: Session) -> Outcome:
+    """Calibrate the best weights on the validation pictures, evaluate on the test pictures where there are any."""
+    artefact = load(session.run.model)
+    artefact.model.to(session.settings.device)
+    held_back = answers(artefact.model, session.evaluation_loader("val"), session.settings.device)
+    artefact = calibrate(artefact, held_back)
+    split = "test" if "test" in session.examples.splits else "val"
+    found = held_back if split == "val" else _answers(session, artefact, split)
+    evaluation = evaluate_predictions(
+        found.logits,
+        found.targets,
+        session.examples.classes,
+        artefact.temperature or 1.0,
+        artefact.unknown_below,
+        thresholds=artefact.thresholds,
+    )
+    artefact.save(session.run.model)
+    write_text(session.run.folder / EVALUATION, json.dumps({"split": split, **evaluation.to_dict()}, indent=1))
+    session.run.write_results()
+    write_report(session.run.folder / REPORT, _facts(session, artefact, evaluation, split, found))
+    return Outcome(evaluation, split)
+
+
+def _answers(session: Session, artefact: Artefact, split: str) -> Answers:
+    return answers(artefact.model, session.evaluation_loader(split), session.settings.device)
+
+
+def calibrate(artefact: Artefact, held_back: Answers) -> Artefact:
+    """Temperature, and when to say 'unknown' or give a label, from pictures that did not train the weights."""
+    logits, targets = held_back.logits, held_back.targets
+    temperature = fit_temperature(logits, targets)
+    said = calibrated(logits, temperature, multi_label=artefact.multi_label)
+    if artefact.multi_label:
+        artefact.thresholds = tuple(fit_thresholds(said, targets).tolist())
+    else:
+        artefact.unknown_below = fit_unknown(said, targets)
+    artefact.temperature = temperature
+    return artefact
+
+
+def _facts(session: Session, artefact: Artefact, evaluation: Evaluation, split: str, found: Answers) -> RunFacts:
+    examples, folder = session.examples, session.run.folder
+    sizes = f"about {session.typical_size[0]} × {session.typical_size[1]} pixels"
+    return RunFacts(
+        title=folder.name,
+        summary="",
+        metrics=session.run.metrics(),
+        evaluation=evaluation,
+        split=split,
+        probabilities=calibrated(found.logits, artefact.temperature or 1.0, multi_label=artefact.multi_label),
+        targets=found.targets,
+        classes=examples.classes,
+        names=[examples.pictures.name(int(index)) for index in found.indices],
+        picture=lambda n: examples.pictures.read(int(found.indices[n]), draft=(240, 240)),
+        data=DataFacts.of(examples, sizes=sizes, channels=session.channels),
+        config=session.settings.to_dict(),
+        reasons=session.reasons,
+        commands=commands(session),
+    )
+
+
+def commands(session: Session) -> list[tuple[str, str]]:
+    """What to type next."""
+    folder, data = session.run.folder, session.settings.data
+    return [
+        ("Predict", f"vitrail predict {folder} PICTURE..."),
+        ("Evaluate", f"vitrail evaluate {folder} {data}"),
+        ("Look inside", f"vitrail inspect {folder}"),
+        ("Train on from these weights", f"vitrail train {data} --from {folder} --minutes 20"),
+    ]

@@ -1,0 +1,201 @@
+"""One training run, from data to report: what `vitrail train` and `ViTClassifier` do."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from vitrail.data.examples import Examples
+from vitrail.data.sources import open_data
+from vitrail.data.split import split_examples, write_split
+from vitrail.errors import ConfigError
+from vitrail.model import Model, ResNet, ViT, build
+from vitrail.model.cost import count_parameters
+from vitrail.train import checkpoint, recipe
+from vitrail.train.budget import Pace, Seconds, Steps
+from vitrail.train.facts import best_device, gather, typical_size
+from vitrail.train.finish import Outcome, artefact_of, finish
+from vitrail.train.loop import Score, Trainer
+from vitrail.train.memory import explained
+from vitrail.train.probe import probe, set_head
+from vitrail.train.progress import Display
+from vitrail.train.run import CONFIG, SPLIT, Run, new_folder, read_settings
+from vitrail.train.session import Plan, Session
+from vitrail.train.settings import Budget, TrainSettings, change
+from vitrail.train.transfer import blocks_to_freeze, freeze, start_model
+from vitrail.train.validate import score
+from vitrail.weights.load import load
+
+MOST_VALIDATION = 5_000  # pictures held back from a large training set
+LAST_SECONDS = 4.0  # kept for calibration, files and the report, beside the pictures to evaluate
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user said; everything else is chosen."""
+
+    data: str
+    budget: Budget
+    settings: Mapping[str, Any] | None = None  # of an earlier run, its config.yaml, instead of a choice
+    model: str | None = None
+    start: str | None = None  # weights to start from
+    image_size: int | None = None
+    val: float | None = None
+    device: str | None = None
+    seed: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)  # "optim.lr": 0.01
+
+
+class Result(NamedTuple):
+    folder: Path
+    outcome: Outcome
+    seconds: float
+
+
+def plan(wishes: Wishes) -> Plan:
+    """Open the data and choose the settings."""
+    examples = open_for_training(wishes.data, wishes.val, wishes.seed)
+    facts = gather(examples, wishes.device or best_device())
+    size = None if wishes.image_size is None else (wishes.image_size, wishes.image_size)
+    reasons: dict[str, str]
+    if wishes.settings is not None:
+        settings, reasons = TrainSettings.from_dict({**wishes.settings, "data": wishes.data}), {}
+    elif wishes.start is None:
+        settings, reasons = recipe.from_scratch(facts, wishes.budget, wishes.seed, model=wishes.model, image_size=size)
+    else:
+        source = load(wishes.start)
+        config, image = source.model.config, source.preprocessing
+        settings, reasons = recipe.from_weights(facts, wishes.budget, wishes.seed, wishes.start, config, image, size)
+    for key, value in wishes.changes.items():
+        settings, reasons[key] = change(settings, key, value), "asked for"
+    return Plan(examples, settings, reasons, facts.size)
+
+
+def open_for_training(data: str, val: float | None, seed: int) -> Examples:
+    """The pictures, with something to validate on."""
+    examples = open_data(data, val=0.0)
+    share = min(0.1, MOST_VALIDATION / max(1, len(examples.split("train")))) if val is None else val
+    if share <= 0 and "val" not in examples.splits:
+        raise ConfigError("nothing is left to validate on", fix="give --val 0.1")
+    return split_examples(examples, val=share, seed=seed)
+
+
+def train(planned: Plan, folder: Path | None, display: Display, *, overwrite: bool = False, started: float) -> Result:
+    """A new run."""
+    run = Run.create(folder or new_folder(Path(planned.settings.data).stem), overwrite=overwrite)
+    write_split(run.folder / SPLIT, planned.examples)
+    session = Session(planned, run, display, started)
+    session.write_settings()
+    return _work(session)
+
+
+def resume(folder: Path, display: Display, *, started: float) -> Result:
+    """Go on with a run that was interrupted, from its last checkpoint."""
+    run = Run.open(folder)
+    settings = TrainSettings.from_dict(read_settings(folder / CONFIG))
+    examples = open_data(settings.data, split_file=folder / SPLIT)
+    return _work(Session(Plan(examples, settings, {}, typical_size(examples)), run, display, started))
+
+
+def rehearse(planned: Plan, display: Display) -> str:
+    """One batch of everything, and what the run would need; nothing is kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run.create(Path(folder) / "run")
+        settings = planned.settings.replace(budget=Budget(steps=3), start=None)
+        session = Session(planned._replace(settings=settings, examples=_few(planned.examples)), run, display)
+        trainer = _trainer(session, build(settings.model))
+        start = time.monotonic()
+        trainer.fit()
+        pictures = trainer.state.pictures / max(1e-9, time.monotonic() - start)
+        finish(session)
+        run.close()
+    an_epoch = len(planned.examples.split("train")) / pictures
+    return (
+        f"rehearsed, and everything works: {count_parameters(build(planned.settings.model)):,} weights, about "
+        f"{pictures:,.0f} pictures a second, an epoch in {an_epoch / 60:.1f} minutes"
+    )
+
+
+def _few(examples: Examples, batches: int = 2, size: int = 256) -> Examples:
+    """Enough pictures for a rehearsal."""
+    return examples.replace(splits={split: indices[: batches * size] for split, indices in examples.splits.items()})
+
+
+def _work(session: Session) -> Result:
+    torch.manual_seed(session.settings.seed)
+    with explained(session.settings):
+        model, reached = _first_model(session)
+        trainer = _trainer(session, model)
+        if not trainer.resume() and reached is not None:
+            trainer.state.best = reached.value  # a run never ends below its probe
+        trainer.fit()
+        session.display.end_stage()
+        outcome = finish(session)
+    session.run.close()
+    return Result(session.run.folder, outcome, session.elapsed())
+
+
+def _first_model(session: Session) -> tuple[Model, Score | None]:
+    """The model before the first step, and what a probe reached with it. A checkpoint brings its own weights."""
+    settings = session.settings
+    if settings.start is None or checkpoint.steps_in(session.run.checkpoints):
+        return build(settings.model).to(settings.device), None
+    model = start_model(settings).to(settings.device)
+    probed = probe(session, model)
+    set_head(model, probed.head)
+    artefact_of(session, model).save(session.run.model)
+    left = None if settings.budget.minutes is None else settings.budget.minutes * 60 - session.elapsed()
+    session.change(frozen_blocks=blocks_to_freeze(session, probed, left))
+    return model, probed.score
+
+
+def _trainer(session: Session, model: Model) -> Trainer:
+    freeze(model, session.settings.frozen_blocks)
+    loader = session.training_loader()
+    pace = _pace(session, len(loader))
+    return Trainer(
+        session.settings,
+        session.method(model).to(session.settings.device),
+        loader,
+        pace,
+        session.run,
+        session.display,
+        validate=lambda module: _validate(session, learned(module), pace),
+        keep_best=lambda module: artefact_of(session, learned(module)).save(session.run.model),
+    )
+
+
+def _pace(session: Session, batches: int) -> Pace:
+    budget = session.settings.budget
+    if budget.minutes is not None:
+        pace = Seconds(budget.minutes * 60 - session.elapsed())
+        pace.reserve(LAST_SECONDS)
+        return pace
+    if budget.steps is not None:
+        return Steps(budget.steps)
+    assert budget.epochs is not None
+    return Steps(max(1, round(budget.epochs * batches / session.settings.accumulate)))
+
+
+def learned(method: nn.Module) -> Model:
+    """The model inside a method."""
+    model = method.model
+    assert isinstance(model, ViT | ResNet)
+    return model
+
+
+def _validate(session: Session, model: Model, pace: Pace) -> Score:
+    """Validate, and keep as much time for the last evaluation as this one says it takes."""
+    found = score(model, session.evaluation_loader("val"), session.settings.device)
+    if isinstance(pace, Seconds):
+        pictures = sum(len(session.examples.splits.get(split, ())) for split in ("val", "test"))
+        a_picture = found.seconds / max(1, len(session.examples.split("val")))
+        pace.reserve(LAST_SECONDS + 1.1 * a_picture * pictures + found.seconds)
+    return found

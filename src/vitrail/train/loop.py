@@ -1,0 +1,336 @@
+"""The one training loop: batches in, better weights out. Methods bring the loss, budgets the end, runs the memory.
+
+    for batch in loader:
+        loss = method(batch)
+        loss.backward()
+        optimizers.step()
+
+The rest of this file is what makes that trustworthy: it can be stopped and continued to the same bits, a loss that is
+not a number ends it before anything is spoilt, and the time spent waiting for data is known.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from vitrail.data.loader import Batch
+from vitrail.errors import EXIT_CHECK_FAILED, VitrailError
+from vitrail.train import checkpoint
+from vitrail.train.budget import Pace
+from vitrail.train.ema import averaged
+from vitrail.train.interrupt import Interruption
+from vitrail.train.optim import Optimizers, build_optimizers
+from vitrail.train.run import Run
+from vitrail.train.schedule import learning_rate
+from vitrail.train.settings import TrainSettings
+
+LOG_SECONDS = 2.0  # at most this often a line goes to metrics.jsonl
+
+
+class TrainingFailed(VitrailError):
+    """Training cannot go on; the last checkpoint is as it was."""
+
+    exit_code = EXIT_CHECK_FAILED
+
+
+class Interrupted(KeyboardInterrupt):
+    """Stopped on request, after everything was saved."""
+
+
+class Loader(Protocol):
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]: ...
+
+    def __len__(self) -> int: ...
+
+
+class Score(NamedTuple):
+    """What a validation found; a higher `value` is better."""
+
+    value: float
+    figures: dict[str, float]
+    seconds: float
+
+
+class Watcher(Protocol):
+    """Whoever shows the progress: a bar on a terminal, lines in a log, TensorBoard."""
+
+    def step(self, row: dict[str, Any], steps_left: float) -> None: ...
+
+    def validated(self, row: dict[str, Any], best: bool) -> None: ...
+
+    def said(self, text: str) -> None: ...
+
+
+@dataclass
+class State:
+    """Where a run is, beside its tensors. `position` counts batches of this epoch."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    pictures: int = 0
+    best: float | None = None
+    best_step: int = -1
+    validated: int = -1  # the step of the last validation
+    seconds: float = 0.0  # of all sittings together
+
+
+class Trainer:
+    """Trains `method`, a module whose forward pass is the loss; `model` inside it is what is validated and kept."""
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        method: nn.Module,
+        loader: Loader,
+        pace: Pace,
+        run: Run,
+        watcher: Watcher,
+        validate: Callable[[nn.Module], Score] | None = None,
+        keep_best: Callable[[nn.Module], None] | None = None,
+    ) -> None:
+        self.settings, self.method, self.loader, self.pace = settings, method, loader, pace
+        self.run, self.watcher, self.validate, self.keep_best = run, watcher, validate, keep_best
+        self.optimizers: Optimizers = build_optimizers(method, settings.optim)
+        self.average = averaged(method, settings.average) if settings.average else None
+        self.scaler = torch.amp.GradScaler(settings.device, enabled=settings.precision == "float16")
+        self.state = State()
+        self._waited = self._worked = 0.0
+        self._saved_at = self._logged_at = time.monotonic()
+        self._saved_step = -1
+        self._next_validation = 0.1
+        self._started = time.monotonic()
+
+    # ---- the loop
+
+    def fit(self) -> State:
+        """Train to the end of the budget. Interrupted, it saves and says so."""
+        self._started = time.monotonic() - self.state.seconds
+        with Interruption() as interruption:
+            while not self.pace.done:
+                self._epoch(interruption)
+        self._validate()
+        self.save()
+        return self.state
+
+    def _epoch(self, interruption: Interruption) -> None:
+        batches = _steps(self.loader.batches(self.state.epoch, self.state.position), self.settings.accumulate)
+        asked = time.monotonic()
+        for group in batches:
+            start = time.monotonic()
+            self._waited += start - asked
+            loss = self._step(group)
+            self._worked += time.monotonic() - start
+            self._after_step(loss, interruption)
+            if self.pace.done:
+                return
+            asked = time.monotonic()
+        self.state.epoch, self.state.position = self.state.epoch + 1, 0
+
+    def _step(self, group: list[Batch]) -> float:
+        """One step of the optimisers, from one batch or several."""
+        self.method.train()
+        rate = self.settings.optim.lr * self._factor()
+        self.optimizers.set_rate(rate)
+        total = 0.0
+        for batch in group:
+            batch = Batch(*(part.to(self.settings.device, non_blocking=True) for part in batch))
+            with self._precision():
+                loss = self.method(batch, self.state.epoch, self.state.step, self.pace.progress) / len(group)
+            self._check(loss, batch, "loss")
+            self.scaler.scale(loss).backward()
+            total += loss.item()
+            self.state.pictures += len(batch.indices)
+        for optimizer in self.optimizers.parts:
+            self.scaler.unscale_(optimizer)
+        self._clip(group)
+        self._update()
+        return total
+
+    def _update(self) -> None:
+        for optimizer in self.optimizers.parts:
+            self.scaler.step(optimizer)
+        self.scaler.update()
+        self.optimizers.zero_grad()
+        if self.average is not None:
+            self.average.update_parameters(self.method)
+
+    def _factor(self) -> float:
+        optim = self.settings.optim
+        # The first step of a warm-up has a rate too: half a step's worth.
+        least = 0.5 / max(1.0, self.pace.steps_left()) if self.state.step == 0 else 0.0
+        return max(least, learning_rate(optim.schedule, self.pace.progress, optim.warmup))
+
+    def _precision(self) -> AbstractContextManager[object]:
+        if self.settings.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.settings.device, dtype=getattr(torch, self.settings.precision))
+
+    def _clip(self, group: list[Batch]) -> None:
+        if self.settings.optim.clip:
+            norm = torch.nn.utils.clip_grad_norm_(self.optimizers.parameters(), self.settings.optim.clip)
+            if not self.scaler.is_enabled():  # a scaler skips such a step by itself
+                self._check(norm, group[-1], "gradient")
+
+    def _check(self, value: Tensor, batch: Batch, what: str) -> None:
+        if torch.isfinite(value):
+            return
+        shown = ", ".join(str(int(i)) for i in batch.indices[:8])
+        more = f" and {len(batch.indices) - 8} more" if len(batch.indices) > 8 else ""
+        raise TrainingFailed(
+            f"the {what} is {value.item()} at step {self.state.step} (pictures {shown}{more})",
+            where=self.run.folder,
+            fix=f"lower the learning rate (now {self.settings.optim.lr:g}) or look at these pictures; "
+            "the last checkpoint is from before",
+        )
+
+    # ---- between two steps
+
+    def _after_step(self, loss: float, interruption: Interruption) -> None:
+        self.pace.advance()
+        self.state.step += 1
+        self.state.position += self.settings.accumulate
+        now = time.monotonic()
+        self.state.seconds = now - self._started
+        row = self._row(loss)
+        self.watcher.step(row, self.pace.steps_left())
+        if now - self._logged_at >= LOG_SECONDS or self.pace.done:
+            self.run.log(row)
+            self._logged_at, self._waited, self._worked = now, 0.0, 0.0
+        if interruption.asked:
+            self.save()
+            raise Interrupted(self.run.folder)
+        if self.validate is not None and self.pace.progress >= self._next_validation and not self.pace.done:
+            self._validate()
+        if self._save_is_due(now):
+            self.save()
+
+    def _row(self, loss: float) -> dict[str, Any]:
+        passed = max(1e-9, self._waited + self._worked)
+        return {
+            "kind": "train",
+            "step": self.state.step,
+            "epoch": round(self.state.epoch + self.state.position / len(self.loader), 4),
+            "progress": round(self.pace.progress, 5),
+            "seconds": round(self.state.seconds, 2),
+            "loss": loss,
+            "lr": self.settings.optim.lr * self._factor(),
+            "images_per_second": round(self.state.pictures / max(1e-9, self.state.seconds), 1),
+            "waiting": round(self._waited / passed, 4),
+        }
+
+    def _save_is_due(self, now: float) -> bool:
+        if self.settings.save_steps:
+            return self.state.step % self.settings.save_steps == 0
+        return now - self._saved_at >= self.settings.save_seconds
+
+    # ---- validation
+
+    def best_module(self) -> nn.Module:
+        """The module whose weights are validated and kept: the average, where there is one."""
+        return self.method if self.average is None else self.average.module
+
+    def _validate(self) -> None:
+        if self.validate is None or self.state.validated == self.state.step:
+            return
+        self.state.validated = self.state.step
+        module = self.best_module().eval()
+        score = self.validate(module)
+        better = self.state.best is None or score.value > self.state.best
+        row = {"kind": "val", **{k: v for k, v in self._row(0.0).items() if k not in ("kind", "loss", "waiting", "lr")}}
+        row |= score.figures
+        self.run.log(row)
+        if better:
+            self.state.best, self.state.best_step = score.value, self.state.step
+            if self.keep_best is not None:
+                self.keep_best(module)
+        self.watcher.validated(row, better)
+        self._next_validation = self._when_next(score.seconds)
+
+    def _when_next(self, cost: float) -> float:
+        """After a tenth of the run, or later if that would spend more than a fiftieth of it on validating."""
+        speed = self.pace.progress / max(1e-9, self.state.seconds)
+        return self.pace.progress + max(0.1, 50 * cost * speed if self.settings.budget.minutes else 0.0)
+
+    # ---- memory
+
+    def save(self) -> None:
+        """A checkpoint of everything the next step depends on."""
+        if self._saved_step == self.state.step:
+            return
+        tensors = {f"method.{name}": tensor for name, tensor in self.method.state_dict().items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": tensor for name, tensor in self.average.state_dict().items()}
+        tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizers.tensors().items()}
+        tensors |= {f"random.{name}": tensor for name, tensor in random_state().items()}
+        state = {
+            **asdict(self.state),
+            "pace": self.pace.state(),
+            "scaler": self.scaler.state_dict(),
+            "next_validation": self._next_validation,
+            "log_position": self.run.log_position(),
+        }
+        checkpoint.save(self.run.checkpoints, self.state.step, tensors, state)
+        self._saved_at, self._saved_step = time.monotonic(), self.state.step
+
+    def resume(self) -> bool:
+        """Continue from the newest checkpoint that is whole; False where there is none."""
+        found, faults = checkpoint.load_newest(self.run.checkpoints)
+        for fault in faults:
+            self.watcher.said(str(fault))
+        self.run.rewind_log(found.state["log_position"] if found else 0)
+        if found is None:
+            return False
+        parts = _by_prefix(found.tensors)
+        self.method.load_state_dict(parts["method"])
+        if self.average is not None:
+            self.average.load_state_dict(parts["average"])
+        self.optimizers.restore(parts["optimizer"])
+        restore_random_state(parts["random"])
+        state = dict(found.state)
+        self.pace.restore(state.pop("pace"))
+        self.scaler.load_state_dict(state.pop("scaler"))
+        self._next_validation = state.pop("next_validation")
+        state.pop("log_position")
+        self.state = State(**state)
+        self._saved_step = self.state.step
+        return True
+
+
+def _steps(batches: Iterator[Batch], count: int) -> Iterator[list[Batch]]:
+    """Batches by the `count` that one step takes; an incomplete last group is left out."""
+    group: list[Batch] = []
+    for batch in batches:
+        group.append(batch)
+        if len(group) == count:
+            yield group
+            group = []
+
+
+def _by_prefix(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    parts: dict[str, dict[str, Tensor]] = {"method": {}, "average": {}, "optimizer": {}, "random": {}}
+    for name, tensor in tensors.items():
+        prefix, rest = name.split(".", 1)
+        parts[prefix][rest] = tensor
+    return parts
+
+
+def random_state() -> dict[str, Tensor]:
+    """torch's generators, of the processor and of the GPU in use: dropout and stochastic depth draw from them."""
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def restore_random_state(state: dict[str, Tensor]) -> None:
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])

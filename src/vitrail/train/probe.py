@@ -1,0 +1,122 @@
+"""The first answer when training starts from weights: a linear classifier on features that are computed once.
+
+The probe's classifier becomes the model's head, so whatever follows starts where the probe ended, and a run never
+ends below it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from vitrail.evaluate.calibration import fit_temperature
+from vitrail.evaluate.linear import STRENGTHS, Linear, fit_ridges
+from vitrail.model import Model
+from vitrail.train.loop import Score
+from vitrail.train.session import Session
+from vitrail.train.validate import Answers, figures
+
+LOGISTIC_STEPS = 60
+DECAYS = (1e-4, 1e-3, 1e-2)
+
+
+class Features(NamedTuple):
+    """N pictures as the model's head sees them."""
+
+    values: NDArray[np.float32]  # N x F
+    targets: NDArray[np.int64]
+
+
+class Probed(NamedTuple):
+    head: Linear
+    score: Score
+    seconds_a_picture: float  # of a forward pass
+
+
+@torch.inference_mode()
+def features(session: Session, model: Model, split: str) -> Features:
+    """Of every picture of a split, as they are when the model is used."""
+    loader, device = session.evaluation_loader(split), session.settings.device
+    total, done, found = len(session.examples.split(split)), 0, []
+    for batch in loader:
+        found.append((model.features(batch.images.to(device)).float().cpu(), batch.targets))
+        done += len(batch.targets)
+        session.display.stage(f"features of {split}", done / total, f"{done:,} of {total:,} pictures")
+    session.display.end_stage()
+    values, targets = (torch.cat(column).numpy() for column in zip(*found, strict=True))
+    return Features(values, targets)
+
+
+def probe(session: Session, model: Model) -> Probed:
+    """The best linear head on the model's features, by validation: closed form first, then logistic from there."""
+    start = time.monotonic()
+    train, val = features(session, model.eval(), "train"), features(session, model, "val")
+    a_picture = (time.monotonic() - start) / (len(train.values) + len(val.values))
+    classes = len(session.examples.classes)
+    ridges = fit_ridges(train.values, train.targets, classes, STRENGTHS)
+    head, best = _best([_scaled(ridge, val) for ridge in ridges], val, start)
+    _say(session, "closed-form probe", best)
+    for refined in (_logistic(head, train, decay) for decay in DECAYS):
+        _, again = _best([refined], val, start)
+        if again.value > best.value:
+            head, best = refined, again
+    _say(session, "probe", best)
+    return Probed(head, best, a_picture)
+
+
+def set_head(model: Model, head: Linear) -> None:
+    """The probe's classifier in the place of the model's last layer."""
+    last = model.head
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.weight.copy_(torch.from_numpy(head.weight))
+        last.bias.copy_(torch.from_numpy(head.bias))
+
+
+def _best(heads: list[Linear], val: Features, start: float) -> tuple[Linear, Score]:
+    scored = []
+    for head in heads:
+        found = figures(Answers(head(val.values).astype(np.float32), val.targets, np.arange(len(val.targets))))
+        scored.append((found.value, head, found))
+    _, head, found = max(scored, key=lambda row: row[0])
+    return head, Score(found.value, found.figures, time.monotonic() - start)
+
+
+def _scaled(ridge: Linear, val: Features) -> Linear:
+    """Ridge answers lie between -1 and 1; scaled to be logits, by the temperature that suits them best."""
+    scale = 1 / fit_temperature(ridge(val.values), val.targets)
+    return Linear(ridge.weight * scale, ridge.bias * scale)
+
+
+def _logistic(head: Linear, train: Features, decay: float) -> Linear:
+    """The same classifier brought to the least cross-entropy, standardised features, L-BFGS."""
+    x = torch.from_numpy(train.values)
+    mean, std = x.mean(0), x.std(0) + 1e-6
+    x, y = (x - mean) / std, torch.from_numpy(train.targets)
+    weight = (torch.from_numpy(head.weight).float() * std).requires_grad_()
+    bias = (torch.from_numpy(head.bias).float() + torch.from_numpy(head.weight).float() @ mean).requires_grad_()
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=LOGISTIC_STEPS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        logits = F.linear(x, weight, bias)
+        several = y.ndim == 2
+        fit = F.binary_cross_entropy_with_logits(logits, y.float()) if several else F.cross_entropy(logits, y)
+        total = fit + decay * weight.square().sum() / 2
+        total.backward()
+        return total
+
+    optimizer.step(loss)
+    found = weight.detach() / std
+    return Linear(found.double().numpy(), (bias.detach() - found @ mean).double().numpy())
+
+
+def _say(session: Session, name: str, score: Score) -> None:
+    session.run.log({"kind": "probe", "name": name, "seconds": round(score.seconds, 2), **score.figures})
+    session.display.said(f"  {name}: validation {score.figures['accuracy']:.2%} after {score.seconds:.0f} s")

@@ -1,0 +1,244 @@
+"""Settings chosen from the data and the budget, each with its reason; whatever the user states stands above them.
+
+The tables are measured: LOG.md has the runs behind them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from vitrail.config import Pair, Preprocessing, ViTConfig
+from vitrail.data.augment import Augmentation
+from vitrail.methods.supervised import Regularisation
+from vitrail.model.sizes import ModelConfig, model_config
+from vitrail.train.optim import OptimSettings
+from vitrail.train.settings import Budget, TrainSettings
+
+GRID = 8  # patches a side that a small model from scratch aims at
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+DIRECTIONAL = ("left", "right", "arrow")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the choice depends on."""
+
+    data: str
+    pictures: int  # to train on
+    classes: tuple[str, ...]
+    channels: int
+    size: Pair  # rows and columns of a typical picture
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    multi_label: bool = False
+    imbalance: float = 1.0  # the largest class over the smallest
+    device: str = "cpu"
+    cores: int = os.cpu_count() or 1
+
+
+class Shape(NamedTuple):
+    dim: int
+    depth: int
+    heads: int
+    mlp_dim: int
+
+
+# Minutes of two cores, at most, and the model that makes most of them.
+SHAPES_BY_MINUTES = (
+    (6, Shape(64, 6, 2, 128)),
+    (20, Shape(96, 6, 3, 192)),
+    (60, Shape(128, 6, 4, 384)),
+    (float("inf"), Shape(192, 9, 3, 768)),
+)
+
+
+class Choice(NamedTuple):
+    settings: TrainSettings
+    reasons: dict[str, str]
+
+
+def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choice:
+    """A model made for these pictures and these minutes."""
+    size = wishes.get("image_size") or _image_size(facts)
+    minutes = _processor_minutes(facts, budget)
+    model: ModelConfig
+    if wishes.get("model"):
+        model = model_config(wishes["model"], image_size=size, channels=facts.channels, num_classes=len(facts.classes))
+        shape_reason = "asked for"
+    else:
+        model = _small_model(facts, size, minutes)
+        shape_reason = f"the most that {minutes:.0f} minutes of two cores can train"
+    epochs = _expected_epochs(facts, budget, model, minutes)
+    settings = TrainSettings(
+        data=facts.data,
+        model=model,
+        image=Preprocessing(size=model.image_size, mean=facts.mean, std=facts.std),
+        augment=_augmentation(facts, epochs, size),
+        optim=OptimSettings(name="muon", lr=2e-3, schedule="linear", warmup=0.05),
+        regularise=_regularisation(epochs, facts),
+        budget=budget,
+        batch_size=min(256, max(16, facts.pictures // 16)),
+        average=0.99,
+        balance="weights" if facts.imbalance > 3 and not facts.multi_label else "none",
+        device=facts.device,
+        seed=seed,
+    )
+    reasons = {
+        "model": shape_reason,
+        "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
+        "augment": f"for about {epochs:.0f} epochs",
+        "balance": f"the largest class is {facts.imbalance:.1f} times the smallest",
+        "optim": "Muon learns most a minute here (LOG.md)",
+    }
+    return Choice(settings, reasons)
+
+
+def from_weights(
+    facts: Facts,
+    budget: Budget,
+    seed: int,
+    start: str,
+    config: ModelConfig,
+    image: Preprocessing | None,
+    size: Pair | None,
+) -> Choice:
+    """The same model with a new head, fine-tuned from a linear probe (LP-FT)."""
+    size = size or transfer_size(facts, config)
+    model = config.replace(
+        image_size=size, num_classes=len(facts.classes), channels=facts.channels, **new_parts(config)
+    )
+    mean, std = (image.mean, image.std) if image and len(image.mean) == facts.channels else usual_pixels(config, facts)
+    settings = TrainSettings(
+        data=facts.data,
+        start=start,
+        model=model,
+        image=Preprocessing(size=size, mean=mean, std=std),
+        augment=Augmentation(crop="resized", scale=(0.35, 1.0), flip=can_flip(facts.classes)),
+        optim=OptimSettings(name="adamw", lr=1e-4, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
+        regularise=Regularisation(label_smoothing=0.0 if facts.multi_label else 0.1, patch_dropout=0.5),
+        budget=budget,
+        batch_size=32,
+        average=0.98,
+        balance="none",
+        device=facts.device,
+        seed=seed,
+    )
+    reasons = {
+        "model": f"the shape of {start}, with a new head",
+        "model.read_layers": "a head that reads several layers sees more (LOG.md)",
+        "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
+        "optim": "small steps, smaller towards the input: the weights know much already",
+    }
+    return Choice(settings, reasons)
+
+
+def new_parts(config: ModelConfig) -> dict[str, Any]:
+    """What the new head reads: class token and mean of the patches, of a middle, a later and the last block."""
+    if not isinstance(config, ViTConfig):
+        return {}
+    parts: dict[str, Any] = {"head": "linear", "head_dim": None, "drop_path": 0.1}
+    if config.pool == "cls" and config.final_norm == "tokens":
+        parts["pool"] = "cls+mean"
+    if config.pool != "attention" and config.depth >= 8 and config.final_norm == "tokens":
+        parts["read_layers"] = (config.depth // 2, config.depth * 3 // 4, config.depth)
+    return parts
+
+
+def transfer_size(facts: Facts, config: ModelConfig) -> Pair:
+    """The pictures' own size, but no more than 224 pixels, in whole patches."""
+    patch = config.patch_size if isinstance(config, ViTConfig) else (32, 32)
+    side = min(224, *facts.size, max(config.image_size)) if min(facts.size) >= 64 else min(224, max(config.image_size))
+    return max(1, side // patch[0]) * patch[0], max(1, side // patch[1]) * patch[1]
+
+
+def usual_pixels(config: ModelConfig, facts: Facts) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Where weights do not say how pixels were scaled: DINOv2's as ImageNet, others as in the paper's code."""
+    if facts.channels != 3:
+        return facts.mean, facts.std
+    dinov2 = isinstance(config, ViTConfig) and config.layer_scale is not None
+    return (IMAGENET_MEAN, IMAGENET_STD) if dinov2 else ((0.5,) * 3, (0.5,) * 3)
+
+
+def _processor_minutes(facts: Facts, budget: Budget) -> float:
+    """The budget in minutes of the two cores that the tables were measured on."""
+    faster = 100.0 if facts.device != "cpu" else facts.cores / 2
+    return (budget.minutes or 30.0) * faster
+
+
+def _image_size(facts: Facts) -> Pair:
+    """Small pictures as they are; photos as small as a young model can use."""
+    rows, columns = facts.size
+    if max(rows, columns) <= 64:
+        return _multiple(rows), _multiple(columns)
+    return (64, 64) if facts.device == "cpu" else (224, 224)
+
+
+def _multiple(side: int) -> int:
+    patch = max(1, round(side / GRID))
+    return max(patch, side // patch * patch)
+
+
+def _small_model(facts: Facts, size: Pair, minutes: float) -> ViTConfig:
+    shape = next(shape for limit, shape in SHAPES_BY_MINUTES if minutes <= limit)
+    patch = tuple(_patch(side) for side in size)
+    return ViTConfig(
+        image_size=size,
+        patch_size=(patch[0], patch[1]),
+        num_classes=len(facts.classes),
+        channels=facts.channels,
+        dim_head=shape.dim // shape.heads,
+        pool="mean",
+        positions="sincos-2d",
+        stem="conv" if all(side % 2 == 0 for side in patch) else "none",
+        **shape._asdict(),
+    )
+
+
+def _patch(side: int) -> int:
+    """The divisor of a side that comes nearest to a grid of 8, even ones first: the stem halves the picture."""
+    divisors = [d for d in range(1, side + 1) if side % d == 0]
+    return min(divisors, key=lambda d: (abs(side / d - GRID) + (2 if d % 2 else 0), d))
+
+
+def _expected_epochs(facts: Facts, budget: Budget, model: ModelConfig, minutes: float) -> float:
+    if budget.epochs is not None:
+        return budget.epochs
+    if budget.steps is not None:
+        return budget.steps * 256 / max(1, facts.pictures)
+    return minutes * 60 * _pictures_a_second(model) / max(1, facts.pictures)
+
+
+def _pictures_a_second(model: ModelConfig) -> float:
+    """A rough guess for two cores: 50 GFLOP/s, three times the forward pass (LOG.md)."""
+    if not isinstance(model, ViTConfig):
+        return 50.0
+    tokens = model.grid[0] * model.grid[1]
+    a_block = 4 * model.dim**2 + 2 * model.dim * model.mlp_dim + 2 * tokens * model.dim
+    return 50e9 / (2 * 3 * tokens * a_block * model.depth * 1.5)
+
+
+def _augmentation(facts: Facts, epochs: float, size: Pair) -> Augmentation:
+    """Little for few epochs, when everything is new anyway; more the more often a picture comes back (AugReg)."""
+    photos = max(facts.size) > 64
+    crop: dict[str, Any] = {"crop": "resized", "scale": (0.35, 1.0)} if photos else {"crop": "shift"}
+    shift = max(1, round(min(size) / 8))
+    flip = can_flip(facts.classes)
+    if epochs < 20:
+        return Augmentation(shift=shift, flip=flip, erase=0.0 if epochs < 8 else 0.25, **crop)
+    return Augmentation(shift=shift, flip=flip, policy="trivial-augment", erase=0.25, **crop)
+
+
+def can_flip(classes: tuple[str, ...]) -> bool:
+    """A mirrored picture means the same, unless classes are letters, digits or directions."""
+    words = [name.lower() for name in classes]
+    characters = sum(len(word) == 1 for word in words) > len(words) / 2
+    return not characters and not any(hint in word for word in words for hint in DIRECTIONAL)
+
+
+def _regularisation(epochs: float, facts: Facts) -> Regularisation:
+    smoothing = 0.0 if facts.multi_label else 0.1
+    if epochs < 100:
+        return Regularisation(label_smoothing=smoothing, patch_dropout=0.5, cheap_until=0.8)
+    return Regularisation(label_smoothing=smoothing, patch_dropout=0.25, cheap_until=0.8, mixup=0.2, cutmix=0.5)

@@ -1,0 +1,144 @@
+"""A run being worked on: its data in memory, its loaders, its method."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vitrail.data.cache import fill_cache
+from vitrail.data.examples import Examples
+from vitrail.data.loader import EvaluationLoader, TrainingLoader
+from vitrail.errors import FileError, ImageError
+from vitrail.methods.supervised import Supervised
+from vitrail.model import Model
+from vitrail.train.facts import class_counts
+from vitrail.train.progress import Display
+from vitrail.train.run import Run
+from vitrail.train.settings import TrainSettings
+
+CACHE_SHARE = 0.3  # of the memory that is free
+
+
+class Plan(NamedTuple):
+    """Data and settings that fit each other, before anything is written."""
+
+    examples: Examples
+    settings: TrainSettings
+    reasons: dict[str, str]
+    size: tuple[int, int]  # of a typical picture, as it was found
+
+
+class Session:
+    """Pictures are read once, those that cannot be opened are named; loaders and the method follow the settings."""
+
+    def __init__(self, plan: Plan, run: Run, display: Display, started: float | None = None) -> None:
+        self.settings, self.reasons, self.run, self.display = plan.settings, plan.reasons, run, display
+        self.typical_size = plan.size
+        self.started = time.monotonic() if started is None else started
+        torch.set_num_threads(self.settings.threads or os.cpu_count() or 1)
+        self.examples = self._read_once(plan.examples)
+        self.channels = self.settings.model.channels
+
+    def elapsed(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self.started
+
+    def change(self, **changes: Any) -> None:
+        """Settings that could only be chosen on the way, written down at once: a resumed run must not choose again."""
+        self.settings = self.settings.replace(**changes)
+        self.write_settings()
+
+    def write_settings(self) -> None:
+        self.run.write_settings(self.settings.to_dict() | {"reasons": self.reasons})
+
+    def _read_once(self, examples: Examples) -> Examples:
+        """All pictures into memory where they fit; those that cannot be opened are named and left out."""
+        wanted = np.concatenate(list(examples.splits.values()))
+
+        def progress(done: int) -> None:
+            self.display.stage("reading pictures", done / len(wanted), f"{done:,} of {len(wanted):,}")
+
+        found = fill_cache(
+            examples,
+            wanted,
+            self.settings.image,
+            self.settings.model.channels,
+            limit_bytes=int(CACHE_SHARE * free_memory()),
+            threads=os.cpu_count() or 1,
+            progress=progress,
+        )
+        self.display.end_stage()
+        if found is None:
+            return examples
+        cached, bad = found
+        return leave_out(examples.replace(pictures=cached), bad, self.display)
+
+    def training_loader(self) -> TrainingLoader:
+        return TrainingLoader(
+            self.examples,
+            "train",
+            self.settings.image,
+            self.settings.augment,
+            batch_size=self.settings.batch_size,
+            channels=self.channels,
+            seed=self.settings.seed,
+            workers=self.settings.workers,
+            balance=sampling_weights(self.examples) if self.settings.balance == "sampler" else None,
+        )
+
+    def evaluation_loader(self, split: str) -> EvaluationLoader:
+        return EvaluationLoader(
+            self.examples,
+            self.examples.split(split),
+            self.settings.image,
+            batch_size=min(512, max(16, self.settings.batch_size)),
+            channels=self.channels,
+            workers=self.settings.workers,
+        )
+
+    def method(self, model: Model) -> Supervised:
+        """What trains `model` on these labels."""
+        weights = class_weights(self.examples) if self.settings.balance == "weights" else None
+        return Supervised(model, len(self.examples.classes), self.settings.regularise, self.settings.seed, weights)
+
+
+def leave_out(examples: Examples, bad: Mapping[int, ImageError], display: Display) -> Examples:
+    """The examples without pictures that cannot be opened, each of them named."""
+    for error in bad.values():
+        display.said(f"left out: {error}")
+    kept = examples.without(bad)
+    for split in ("train", "val"):
+        if split in kept.splits and not len(kept.splits[split]):
+            raise FileError(f"no picture of the split {split!r} can be opened", where=examples.name)
+    return kept
+
+
+def class_weights(examples: Examples) -> torch.Tensor:
+    """How much a picture of each class counts, so that classes count alike; 1 on average over the pictures."""
+    counts = np.maximum(class_counts(examples), 1)
+    return torch.tensor(counts.sum() / (len(counts) * counts), dtype=torch.float32)
+
+
+def sampling_weights(examples: Examples) -> NDArray[np.float64]:
+    """How often to draw each training picture, so that classes come alike."""
+    counts = np.maximum(class_counts(examples), 1)
+    targets = examples.targets[examples.split("train")]
+    if examples.multi_label:  # a picture is as rare as its rarest label
+        return (targets / counts).max(axis=1).clip(min=1 / counts.max())
+    return 1.0 / counts[targets]
+
+
+def free_memory() -> int:
+    """Bytes that can be had without swapping; 4 GiB where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return 4 * 2**30

@@ -1,0 +1,146 @@
+"""Everything a training run depends on, as plain values: `config.yaml` of a run, complete and re-runnable."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import yaml
+
+from vitrail.config import Config, Preprocessing, ResNetConfig, ViTConfig, one_of
+from vitrail.data.augment import Augmentation
+from vitrail.errors import ConfigError, did_you_mean
+from vitrail.methods.supervised import Regularisation
+from vitrail.model.sizes import ModelConfig
+from vitrail.train.optim import OptimSettings
+
+BALANCES = ("none", "weights", "sampler")
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Budget(Config):
+    """How long to train; exactly one is given."""
+
+    minutes: float | None = None
+    epochs: float | None = None
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        given = {name: value for name, value in self.to_dict().items() if value is not None}
+        if len(given) != 1:
+            raise ConfigError(
+                f"the budget is {' and '.join(given) or 'not given'}", fix="give one of --minutes, --epochs and --steps"
+            )
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+                raise ConfigError(f"{name}={value} must be more than 0")
+
+
+@dataclass(frozen=True)
+class TrainSettings(Config):
+    """One run. Sections are data of their own; the rest belongs to the loop."""
+
+    data: str
+    model: ModelConfig
+    image: Preprocessing
+    augment: Augmentation
+    optim: OptimSettings
+    regularise: Regularisation
+    budget: Budget
+    start: str | None = None  # the weights that training starts from
+    frozen_blocks: int = 0  # blocks from the input on, with the embedding, that keep their weights
+    batch_size: int = 256
+    accumulate: int = 1  # batches a step
+    average: float = 0.0  # of the weights, a step (EMA); 0: off
+    balance: str = "none"
+    precision: str = "float32"
+    device: str = "cpu"
+    threads: int = 0  # 0: as many as there are cores
+    workers: int = 0
+    seed: int = 0
+    save_seconds: float = 60.0
+    save_steps: int = 0  # 0: by time alone
+
+    def __post_init__(self) -> None:
+        one_of("balance", self.balance, BALANCES)
+        one_of("precision", self.precision, PRECISIONS)
+        for name in ("batch_size", "accumulate"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)} must be at least 1")
+        if not 0 <= self.average < 1:
+            raise ConfigError(f"average={self.average} must lie in [0, 1)", fix="0.99 is a usual value")
+
+    def summary(self, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:
+        """The choices in a few lines for people: name, value, reason."""
+        budget = next(f"{value:g} {name}" for name, value in self.budget.to_dict().items() if value is not None)
+        augment = {name: value for name, value in self.augment.to_dict().items() if value not in (0, False, "none")}
+        rows = [
+            ("model", _model_words(self.model), "model"),
+            ("pictures", f"{self.image.size[0]}x{self.image.size[1]}, {self.model.channels} channels", "image"),
+            ("augment", ", ".join(f"{k} {v}" if v is not True else k for k, v in augment.items()) or "none", "augment"),
+            ("optimiser", f"{self.optim.name}, learning rate {self.optim.lr:g}, {self.optim.schedule}", "optim"),
+            ("batch", f"{self.batch_size * self.accumulate} pictures", "batch_size"),
+            ("balance", self.balance, "balance"),
+            ("budget", f"{budget}, on {self.device}", "budget"),
+        ]
+        return [(name, value, reasons.get(key, "")) for name, value, key in rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        kind = "vit" if isinstance(self.model, ViTConfig) else "resnet"
+        values = dataclasses.asdict(self)
+        return {**values, "model": {"kind": kind, **values["model"]}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        values = dict(values)
+        for name, section in SECTIONS.items():
+            if isinstance(values.get(name), Mapping):
+                values[name] = section.from_dict(values[name])
+        if isinstance(model := values.get("model"), Mapping):
+            kinds: dict[str, type[ViTConfig | ResNetConfig]] = {"vit": ViTConfig, "resnet": ResNetConfig}
+            kind = model.get("kind", "vit")
+            one_of("model.kind", kind, tuple(kinds))
+            values["model"] = kinds[kind].from_dict({k: v for k, v in model.items() if k != "kind"})
+        return super().from_dict(values)
+
+
+def _model_words(model: ModelConfig) -> str:
+    if not isinstance(model, ViTConfig):
+        return f"ResNet of {sum(model.blocks)} blocks"
+    stem = "" if model.stem == "none" else f", {model.stem} stem"
+    return f"ViT of width {model.dim}, depth {model.depth}, patches {model.patch_size[0]}x{model.patch_size[1]}{stem}"
+
+
+SECTIONS: dict[str, type[Config]] = {
+    "image": Preprocessing,
+    "augment": Augmentation,
+    "optim": OptimSettings,
+    "regularise": Regularisation,
+    "budget": Budget,
+}
+
+
+def change(settings: TrainSettings, key: str, text: Any) -> TrainSettings:
+    """Settings with one value changed, named as in config.yaml: `change(settings, "optim.lr", "0.01")`."""
+    values = settings.to_dict()
+    *path, last = key.replace("-", "_").split(".")
+    place = values
+    for part in path:
+        inner = place.get(part)
+        place = inner if isinstance(inner, dict) else {}
+    if last not in place:
+        known = _keys(values)
+        raise ConfigError(f"there is no setting {key!r}", fix=did_you_mean(key, known) or "see config.yaml of a run")
+    place[last] = yaml.safe_load(text) if isinstance(text, str) else text
+    try:
+        return TrainSettings.from_dict(values)
+    except TypeError as error:
+        raise ConfigError(f"{key}={text} cannot be used ({error})") from error
+
+
+def _keys(values: Mapping[str, Any], before: str = "") -> list[str]:
+    nested = [_keys(value, f"{before}{key}.") for key, value in values.items() if isinstance(value, Mapping)]
+    return [f"{before}{key}" for key in values] + [key for keys in nested for key in keys]

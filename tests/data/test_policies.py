@@ -1,0 +1,109 @@
+"""Each operation is the one the papers' authors and torchvision mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFilter, ImageOps
+
+import oracles
+from data.picture_kinds import draw
+from vitrail.data.policies import POLICIES, apply_policy, operate
+
+PICTURE = draw(40, 56)
+SAME_NAMES = {  # ours: torchvision's
+    "identity": "Identity",
+    "auto-contrast": "AutoContrast",
+    "equalize": "Equalize",
+    "rotate": "Rotate",
+    "solarize": "Solarize",
+    "posterize": "Posterize",
+    "saturation": "Color",
+    "contrast": "Contrast",
+    "brightness": "Brightness",
+    "sharpness": "Sharpness",
+    "shear-x": "ShearX",
+    "shear-y": "ShearY",
+    "translate-x": "TranslateX",
+    "translate-y": "TranslateY",
+    "slide-x": "TranslateX",
+    "slide-y": "TranslateY",
+}
+
+
+def transforms() -> Any:
+    oracles.torchvision()
+    from torchvision.transforms import InterpolationMode, v2
+
+    options = {"interpolation": InterpolationMode.BILINEAR, "fill": 128}
+    return {"rand-augment": v2.RandAugment(**options), "trivial-augment": v2.TrivialAugmentWide(**options)}
+
+
+@pytest.mark.parametrize("policy", ["rand-augment", "trivial-augment"])
+def test_operations_and_their_ranges_are_torchvisions(policy: str) -> None:
+    peer = transforms()[policy]
+    ours = POLICIES[policy].operations
+    assert sorted(SAME_NAMES[name] for name in ours) == sorted(peer._AUGMENTATION_SPACE)
+    for name, (least, most, signed) in ours.items():
+        magnitudes, peer_signed = peer._AUGMENTATION_SPACE[SAME_NAMES[name]]
+        values = magnitudes(31, *PICTURE.shape[:2])
+        assert signed == peer_signed
+        for level in (0, 9, 17, 30) if values is not None else (0,):
+            for sign in (1, -1) if signed else (1,):
+                amount = sign * (least + (most - least) * level / 30)
+                theirs = 0.0 if values is None else sign * float(values[level])
+                expected = peer._apply_image_or_video_transform(
+                    Image.fromarray(PICTURE), SAME_NAMES[name], theirs, peer.interpolation, peer._fill
+                )
+                assert_nearly_equal(operate(PICTURE, name, amount), np.asarray(expected), name)
+
+
+def assert_nearly_equal(ours: np.ndarray, theirs: np.ndarray, name: str) -> None:
+    """torchvision's amounts have single precision: some values are rounded otherwise, and pixels on an edge."""
+    assert (np.abs(ours.astype(int) - theirs) <= 1).mean() > 0.999, name
+    assert (ours == theirs).mean() > 0.95, name
+
+
+def test_three_augment_is_grey_solarised_or_blurred() -> None:
+    image = Image.fromarray(PICTURE)
+    np.testing.assert_array_equal(operate(PICTURE, "grey", 0), image.convert("L").convert("RGB"))
+    np.testing.assert_array_equal(operate(PICTURE, "solarize", 128 / 255), ImageOps.solarize(image))
+    np.testing.assert_array_equal(operate(PICTURE, "blur", 1.5), image.filter(ImageFilter.GaussianBlur(1.5)))
+    batch, indices = np.repeat(PICTURE[None], 60, axis=0), np.arange(60)
+    changed = apply_policy(batch, "three-augment", 9, 2, 0, 0, indices)
+    grey = (np.ptp(changed, axis=-1) == 0).all(axis=(1, 2)).sum()
+    solarised = (changed == np.asarray(ImageOps.solarize(image))).all(axis=(1, 2, 3)).sum()
+    assert 8 < grey < 32
+    assert 8 < solarised < 32
+
+
+def test_every_operation_comes_about_as_often() -> None:
+    batch, indices = np.repeat(draw(12, 12)[None], 700, axis=0), np.arange(700)
+    changed = apply_policy(batch, "rand-augment", 30, 1, 0, 0, indices)
+    unchanged = (changed == batch).all(axis=(1, 2, 3)).mean()
+    assert 1 / 14 - 0.03 < unchanged < 3 / 14  # identity, and what changes nothing on this picture
+    twice = apply_policy(batch, "rand-augment", 30, 2, 0, 0, indices)
+    assert (twice == batch).all(axis=(1, 2, 3)).mean() < unchanged
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+def test_any_number_of_channels(policy: str, channels: int) -> None:
+    batch = np.stack([draw(16, 20, channels, seed=seed) for seed in range(40)])
+    changed = apply_policy(batch, policy, 20, 2, 0, 0, np.arange(40))
+    assert (changed.shape, changed.dtype) == (batch.shape, np.uint8)
+    if policy != "three-augment" or channels in (1, 3):
+        assert (changed != batch).any()
+
+
+def test_what_has_no_meaning_for_the_channels_is_left_out() -> None:
+    five = draw(16, 16, 5)
+    for name in ("brightness", "equalize", "saturation", "grey", "blur"):
+        np.testing.assert_array_equal(operate(five, name, 0.5), five)
+    for name in ("saturation", "grey"):
+        np.testing.assert_array_equal(operate(five[..., :1], name, 0.5), five[..., :1])
+    assert (operate(five[..., :1], "brightness", 0.5) != five[..., :1]).any()
+    moved = operate(five, "rotate", 20)
+    np.testing.assert_array_equal(moved[..., :3], operate(five[..., :3].copy(), "rotate", 20))
