@@ -45,6 +45,7 @@ __all__ = [
     "ViT",
     "ViTConfig",
     "VitrailError",
+    "__version__",
     "convert",
     "create_model",
     "load",
@@ -58,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return __all__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import time
@@ -74,9 +73,10 @@ def test_two_runs_at_once_are_our_mistake() -> None:
 def test_workers_end_with_their_crew() -> None:
     crew = Crew(square, 2)
     list(crew.run(range(4)))
-    assert len(multiprocessing.active_children()) == 2
+    workers = crew._processes
+    assert [worker.is_alive() for worker in workers] == [True, True]
     del crew
-    assert multiprocessing.active_children() == []
+    assert [worker.is_alive() for worker in workers] == [False, False]
 
 
 def test_a_worker_that_dies_at_its_work() -> None:
@@ -85,12 +85,11 @@ def test_a_worker_that_dies_at_its_work() -> None:
     with pytest.raises(VitrailError, match=r"a data worker died \(killed by signal 9\); it may have run out of memory"):
         list(crew.run(range(10)))
     assert time.monotonic() - start < DEADLINE
-    assert multiprocessing.active_children() == []
     assert list(crew.run([1, 2])) == [1, 2]  # with new workers
 
 
-def kill_one_worker() -> BaseProcess:
-    victim = multiprocessing.active_children()[0]
+def kill_one_worker(crew: Crew[int, Any]) -> BaseProcess:
+    victim = crew._processes[0]
     victim.kill()
     return victim
 
@@ -98,7 +97,7 @@ def kill_one_worker() -> BaseProcess:
 def test_a_worker_killed_between_two_runs() -> None:
     crew = Crew(square, 2)
     list(crew.run(range(4)))
-    victim = kill_one_worker()
+    victim = kill_one_worker(crew)
     while victim.is_alive():
         sum(range(1000))  # busy with something else, where no error must be raised
     start = time.monotonic()
@@ -111,7 +110,7 @@ def seconds_to_the_error(crew: Crew[int, Any], after: int) -> float:
     made = crew.run(range(100_000))
     for _ in range(after):
         next(made)
-    kill_one_worker()
+    kill_one_worker(crew)
     start = time.monotonic()
     with pytest.raises(VitrailError, match=r"a data worker died \(killed by signal 9\)"):
         for _ in made:

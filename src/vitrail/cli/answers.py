@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from vitrail.errors import ConfigError, ImageError, one_line
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vitrail.predict.answers import Prediction
 
 BAR, NAME = 10, 40
+TASK = TaskID(0)
 
 
 class Writer(Protocol):
@@ -114,12 +115,12 @@ class Complaints:
 
 
 def counting(total: int | None = None, *, hidden: bool = False) -> Progress:
-    """How many pictures are done, with one task; on stderr, if that is a terminal, and gone when all are."""
+    """How many pictures are done (`advance(TASK)`): on stderr, if that is a terminal, and gone when all are."""
     done = TextColumn("{task.completed:,.0f}") if total is None else MofNCompleteColumn()
     columns = done, TextColumn("pictures"), TimeElapsedColumn()
     hidden = hidden or not sys.stderr.isatty()
     progress = Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
-    progress.add_task("", total=total)
+    assert progress.add_task("", total=total) == TASK
     return progress
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json as json_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from vitrail.cli.answers import Complaints, at_least_one, counting
+from vitrail.cli.answers import TASK, Complaints, at_least_one, counting
 from vitrail.cli.output import console, print_json, table
 from vitrail.errors import FileError
 
@@ -65,16 +66,8 @@ def command(
     examples = match_classes(_open(model, data), predictor)
     chosen = split or next(name for name in BY_CHOICE if name in examples.splits)
     with counting(len(examples.split(chosen))) as progress:
-        found = evaluate_examples(
-            predictor,
-            examples,
-            chosen,
-            complaints,
-            lambda: progress.advance(progress.task_ids[0]),
-            batch_size=batch_size,
-            threads=threads,
-            seed=seed,
-        )
+        pace = {"batch_size": batch_size, "threads": threads, "seed": seed}
+        found = evaluate_examples(predictor, examples, chosen, complaints, lambda: progress.advance(TASK), **pace)
     document = {
         "model": model,
         "data": data,
@@ -83,12 +76,7 @@ def command(
         "notes": [*predictor.notes, *examples.notes],
         "evaluation": found.to_dict(),
     }
-    if out is not None:
-        _save(out, document)
-    if json:
-        print_json(document)
-    else:
-        _show(found, document)
+    _give(found, document, json, out)
 
 
 def _open(model: str, data: str) -> Examples:
@@ -106,12 +94,15 @@ def _open(model: str, data: str) -> Examples:
         return examples.replace(notes=(*examples.notes, "not the data of the run, so its split is not used"))
 
 
-def _save(path: Path, document: dict[str, Any]) -> None:
-    from json import dumps
+def _give(found: Evaluation, document: dict[str, Any], as_json: bool, out: Path | None) -> None:
+    if out is not None:
+        from vitrail.weights.durable import write_text
 
-    from vitrail.weights.durable import write_text
-
-    write_text(path, dumps(document, indent=1) + "\n")
+        write_text(out, json_.dumps(document, indent=1) + "\n")
+    if as_json:
+        print_json(document)
+    else:
+        _show(found, document)
 
 
 def _show(found: Evaluation, document: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
 
-from vitrail.cli.answers import Complaints, Csv, Json, Lines, Writer, at_least_one, counting
+from vitrail.cli.answers import TASK, Complaints, Csv, Json, Lines, Writer, at_least_one, counting
 from vitrail.cli.output import console
 from vitrail.errors import EXIT_BAD_INPUT, EXIT_OK, ConfigError, ImageError, did_you_mean
 
@@ -149,6 +149,6 @@ def _write(
                 complaints(found)
             else:
                 good += 1
-            progress.advance(progress.task_ids[0])
+            progress.advance(TASK)
         writer.end()
     return good

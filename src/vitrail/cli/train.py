@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,40 +21,13 @@ if TYPE_CHECKING:
 DEFAULT_MINUTES = 20.0
 
 
-def command(
-    data: str | None = None,
-    /,
-    *changes: str,
-    model: str | None = None,
-    start: Annotated[str | None, Parameter(name="--from")] = None,
-    minutes: float | None = None,
-    epochs: float | None = None,
-    steps: int | None = None,
-    image_size: int | None = None,
-    batch_size: int | None = None,
-    balance: Literal["auto", "none", "weights", "sampler"] = "auto",
-    val: float | None = None,
-    config: Path | None = None,
-    resume: Path | None = None,
-    out: Path | None = None,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    workers: int | None = None,
-    device: str | None = None,
-    seed: int = 0,
-    json: bool = False,
-) -> int | None:
-    """From pictures to a classifier, in the minutes you have.
-
-    Settings that have no option here are given by their names in config.yaml: `optim.lr=0.001` or `--optim.lr 0.001`.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What can be asked for; the rest is chosen.
 
     Parameters
     ----------
-    data
-        A folder of pictures in class folders, a CSV or Parquet table, tar shards, an .npz, or a known name such as
-        fashion-mnist (`vitrail data`).
-    changes
-        Settings by name: key=value.
     model
         A model by name (`vitrail models`); chosen to fit the data and the budget if not given.
     start
@@ -72,6 +46,8 @@ def command(
         Rare classes: counted more (weights) or shown more often (sampler).
     val
         The part of the training pictures to validate on, where the data has no such split.
+    paper
+        Train as in the paper: its plain model and Adam from scratch; from weights SGD with a new head at zero.
     config
         Settings of an earlier run, its config.yaml.
     resume
@@ -88,76 +64,120 @@ def command(
         cpu, cuda or mps; the best there is if not given.
     seed
         Of everything that is random.
+    log
+        Also write curves for TensorBoard into the run, or send them to Weights & Biases.
     json
         Print one JSON document at the end.
+    """
+
+    model: str | None = None
+    start: Annotated[str | None, Parameter(name="--from")] = None
+    minutes: float | None = None
+    epochs: float | None = None
+    steps: int | None = None
+    image_size: int | None = None
+    batch_size: int | None = None
+    balance: Literal["auto", "none", "weights", "sampler"] = "auto"
+    val: float | None = None
+    paper: bool = False
+    config: Path | None = None
+    resume: Path | None = None
+    out: Path | None = None
+    overwrite: bool = False
+    dry_run: bool = False
+    workers: int | None = None
+    device: str | None = None
+    seed: int = 0
+    log: Literal["tensorboard", "wandb"] | None = None
+    json: bool = False
+
+
+PLAIN = Options()
+
+
+def command(data: str | None = None, /, *changes: str, options: Options = PLAIN) -> int | None:
+    """From pictures to a classifier, in the minutes you have.
+
+    Settings that have no option here are given by their names in config.yaml: `optim.lr=0.001` or `--optim.lr 0.001`.
+
+    Parameters
+    ----------
+    data
+        A folder of pictures in class folders, a CSV or Parquet table, tar shards, an .npz, or a known name such as
+        fashion-mnist (`vitrail data`).
+    changes
+        Settings by name: key=value.
     """
     started = time.monotonic()
     from vitrail.train.loop import Interrupted
     from vitrail.train.progress import Display
 
-    options = {"batch_size": batch_size, "workers": workers, "balance": None if balance == "auto" else balance}
-    stated = {name: value for name, value in options.items() if value is not None} | _parsed(changes)
     with Display() as display:
         try:
-            if resume is not None:
-                result: Result | None = _resume(resume, display, started)
-            else:
-                budget = {"minutes": minutes, "epochs": epochs, "steps": steps}
-                choices = {"model": model, "start": start, "image_size": image_size, "val": val, "device": device}
-                wishes = _wishes(data, config, budget, stated, {**choices, "seed": seed})
-                result = _train(wishes, display, out, overwrite, dry_run, started)
+            result = _run(data, _parsed(changes), options, display, started)
         except Interrupted as interrupted:
             display.said(f"interrupted; everything is saved. Go on with: vitrail train --resume {interrupted}")
             return EXIT_INTERRUPTED
     if result is not None:
-        _show(result, json)
+        _show(result, options.json)
     return None
 
 
-def _parsed(changes: tuple[str, ...]) -> dict[str, str]:
+def _parsed(changes: tuple[str, ...]) -> dict[str, Any]:
     for change in changes:
         if "=" not in change:
-            raise ConfigError(
-                f"{change!r} is no setting", fix="give settings as key=value; paths with spaces in quotes"
-            )
+            raise ConfigError(f"{change!r} is no setting", fix="give key=value; a path with spaces in quotes")
     return dict(change.split("=", 1) for change in changes)
 
 
-def _wishes(
-    data: str | None, config: Path | None, budget: dict[str, Any], changes: dict[str, Any], choices: dict[str, Any]
-) -> Wishes:
+def _run(
+    data: str | None, changes: dict[str, Any], options: Options, display: Display, started: float
+) -> Result | None:
+    from vitrail.train import job
+    from vitrail.train.loggers import open_logger
+
+    if options.resume is not None:
+        if data is not None or changes:
+            raise ConfigError("--resume goes on with the run's own data and settings", fix="leave the rest out")
+        return job.resume(options.resume, display, started=started, logger=open_logger(options.log))
+    planned = job.plan(_wishes(data, changes, options))
+    _show_plan(planned, display)
+    if options.dry_run:
+        display.said(job.rehearse(planned, display))
+        return None
+    return job.train(
+        planned, options.out, display, overwrite=options.overwrite, started=started, logger=open_logger(options.log)
+    )
+
+
+def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wishes:
     from vitrail.train.job import Wishes
     from vitrail.train.run import read_settings
     from vitrail.train.settings import Budget
 
-    settings = None if config is None else read_settings(config)
+    settings = None if options.config is None else read_settings(options.config)
     source = data if data is not None else (settings or {}).get("data")
     if source is None:
         raise ConfigError("no data to train on", fix="give a folder of pictures: vitrail train photos/")
+    budget = {"minutes": options.minutes, "epochs": options.epochs, "steps": options.steps}
+    if settings is not None and not any(budget.values()):
+        budget = settings.get("budget", {})
     given = {name: value for name, value in budget.items() if value is not None}
-    if settings is not None and not given:
-        given = {name: value for name, value in settings["budget"].items() if value is not None}
-    chosen = Budget(**(given or {"minutes": DEFAULT_MINUTES}))
-    return Wishes(data=str(source), budget=chosen, settings=settings, changes=changes, **choices)
-
-
-def _train(
-    wishes: Wishes, display: Display, out: Path | None, overwrite: bool, dry_run: bool, started: float
-) -> Result | None:
-    from vitrail.train import job
-
-    planned = job.plan(wishes)
-    _show_plan(planned, display)
-    if dry_run:
-        display.said(job.rehearse(planned, display))
-        return None
-    return job.train(planned, out, display, overwrite=overwrite, started=started)
-
-
-def _resume(folder: Path, display: Display, started: float) -> Result:
-    from vitrail.train import job
-
-    return job.resume(folder, display, started=started)
+    balance = None if options.balance == "auto" else options.balance
+    stated = {"batch_size": options.batch_size, "workers": options.workers, "balance": balance}
+    return Wishes(
+        data=str(source),
+        budget=Budget.from_dict(given or {"minutes": DEFAULT_MINUTES}),
+        settings=settings,
+        model=options.model,
+        start=options.start,
+        image_size=options.image_size,
+        val=options.val,
+        device=options.device,
+        paper=options.paper,
+        seed=options.seed,
+        changes={name: value for name, value in stated.items() if value is not None} | changes,
+    )
 
 
 def _show_plan(planned: Plan, display: Display) -> None:

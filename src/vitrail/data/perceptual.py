@@ -27,7 +27,7 @@ NOISE = 1e-3  # part of the variance that saving or resizing can change, and is 
 SAMPLE = 20_000  # pictures to learn the whitening from
 LOOK_ALIKES = 1_000  # pictures whose nearest others are sought
 STRICTEST = 0.97  # likeness that is always a copy; a JPEG of quality 60 stays above it even at 28 x 28 pixels
-SAME_TINT = 6.0  # mean difference in half levels of red and blue against green
+SAME_TINT, TINT_PART = 4.0, 0.3  # mean difference of tints, in half levels and as part of the tint itself
 FEW = 1_000  # pictures of which every pair is compared
 TABLES, BITS = 40, 64  # choices of bits, and from how many
 WINDOW = 64  # pictures compared at most, in each direction, with those of one bucket
@@ -67,8 +67,7 @@ def near_pairs(grey: Pixels, tint: NDArray[np.int8]) -> list[NearPair]:
     for first, second in _candidates(vectors):
         likeness = np.einsum("nd,nd->n", vectors[first], vectors[second])
         kept = np.flatnonzero(likeness >= least)
-        change = np.abs(tint[first[kept]].astype(np.float32) - tint[second[kept]]).mean((1, 2, 3))
-        kept = kept[change <= SAME_TINT]
+        kept = kept[_same_tint(tint[first[kept]], tint[second[kept]])]
         pairs = zip(first[kept].tolist(), second[kept].tolist(), strict=True)
         found.update(zip(pairs, likeness[kept].tolist(), strict=True))
     return sorted((NearPair(*pair, likeness) for pair, likeness in found.items()), key=lambda p: (-p.likeness, p))
@@ -98,6 +97,14 @@ def copy_likeness(vectors: Floats) -> float:
     likeness[np.arange(len(chosen)), chosen] = -1
     usual = float(np.median(likeness.max(axis=1)))
     return min(STRICTEST, 1 - 0.4 * (1 - usual) ** 2)
+
+
+def _same_tint(one: NDArray[np.int8], other: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Of pairs of tints, N x 4 x 4 x 2 each; more contrast makes all colours stronger."""
+    change = np.abs(one.astype(np.float32) - other).mean((1, 2, 3))
+    strength = np.abs(one.astype(np.float32)).mean((1, 2, 3))
+    same: NDArray[np.bool_] = change <= SAME_TINT + TINT_PART * strength
+    return same
 
 
 def _unit(vectors: Floats) -> Floats:

@@ -48,7 +48,7 @@ class Supervised(nn.Module):
         images, targets = batch.images, self._targets(batch.targets)
         if self.mixing.active:
             images, targets = self.mixing(images, targets, self.seed, epoch, step)
-        return self._loss(self._logits(images, progress), targets)
+        return self._loss(self._logits(images, progress), targets, several=batch.targets.ndim == 2)
 
     def _targets(self, targets: Tensor) -> Tensor:
         """Class numbers as they are while each picture has one; B x classes where labels are soft or several."""
@@ -70,8 +70,8 @@ class Supervised(nn.Module):
         size = [max(p, round(side * share / p) * p) for side, p in zip(images.shape[-2:], patch, strict=True)]
         return F.interpolate(images, size, mode="bilinear", antialias=True)
 
-    def _loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+    def _loss(self, logits: Tensor, targets: Tensor, several: bool) -> Tensor:
         weights = self.class_weights
-        if targets.ndim == 2 and not self.mixing.active:
+        if several:  # labels of a picture, mixed or not; one label a picture is soft after mixing, and still one
             return F.binary_cross_entropy_with_logits(logits, targets, pos_weight=weights)
         return F.cross_entropy(logits, targets, weight=weights, label_smoothing=self.settings.label_smoothing)

@@ -97,9 +97,11 @@ class Seconds:
         return (1.0 - self.progress) / self._rate if self._rate else float("inf")
 
     def state(self) -> dict[str, Any]:
-        return {"progress": self.progress, "rate": self._rate, "elapsed": self.elapsed, "budget": self.budget}
+        seconds = {"elapsed": self.elapsed, "budget": self.budget, "whole": self.whole}
+        return {"progress": self.progress, "rate": self._rate, **seconds}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.progress, self._rate, self.budget = (float(state[key]) for key in ("progress", "rate", "budget"))
+        self.progress, self._rate = float(state["progress"]), float(state["rate"])
+        self.budget, self.whole = float(state["budget"]), float(state["whole"])
         self._planned = self._clock()
         self._start, self._since_plan = self._planned - float(state["elapsed"]), 0

@@ -3,7 +3,7 @@
     checkpoints/step-00000120/
         tensors.safetensors   weights, averages, optimiser, random state
         state.json            everything that is not a tensor
-        manifest.json         size and SHA-256 of the two, written last
+        manifest.json         the step, size and SHA-256 of the two, written last
 
 A checkpoint is written into a temporary folder, made safe on disk, and renamed; only then are older ones removed. The
 manifest is compared before anything is parsed, so a damaged checkpoint is named and passed over, never half read.
@@ -16,7 +16,7 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,31 +40,30 @@ class Checkpoint(NamedTuple):
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any], keep: int = 2) -> Path:
     """Write a checkpoint below `folder`, then remove all but the newest `keep`."""
-    final = folder / f"step-{step:08d}"
+    final = _place(folder, step)
     temporary = folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            sync_folder(folder.parent)
         temporary.mkdir()
         try:
-            _write(temporary, tensors, state)
+            _write(temporary, step, tensors, state)
             _take_name(temporary, final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    except OSError as error:
-        raise FileError(
-            f"the checkpoint cannot be written: {error.strerror}",
-            where=final,
-            fix="check the free space; then --resume",
-        ) from error
-    _prune(folder, keep)
+    except (OSError, FileError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.what
+        raise FileError(f"the checkpoint: {why}", where=final, fix="check the free space; then --resume") from error
+    _prune(folder, step, keep)
     return final
 
 
-def _write(folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+def _write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
     write_safetensors(folder / TENSORS, tensors)
     write_text(folder / STATE, json.dumps(state, indent=1))
     described = {name: _fingerprint(folder / name) for name in (TENSORS, STATE)}
-    write_text(folder / MANIFEST, json.dumps(described, indent=1))
+    write_text(folder / MANIFEST, json.dumps({"step": step, **described}, indent=1))
 
 
 def _take_name(temporary: Path, final: Path) -> None:
@@ -76,10 +75,15 @@ def _take_name(temporary: Path, final: Path) -> None:
     sync_folder(final.parent)
 
 
-def _prune(folder: Path, keep: int) -> None:
-    """Old checkpoints of this run, and what an interrupted save left behind."""
-    for old in sorted(steps_in(folder))[:-keep]:
-        shutil.rmtree(folder / f"step-{old:08d}", ignore_errors=True)
+def _prune(folder: Path, step: int, keep: int) -> None:
+    """Old checkpoints of this run, and what an interrupted save left behind.
+
+    Those of later steps go too: they were passed over as damaged, and would be kept in the place of whole ones.
+    """
+    found = sorted(steps_in(folder))
+    here = found.index(step) + 1
+    for old in found[: max(0, here - keep)] + found[here:]:
+        shutil.rmtree(_place(folder, old), ignore_errors=True)
     for debris in folder.glob(f"{_TEMPORARY}*"):
         shutil.rmtree(debris, ignore_errors=True)
 
@@ -95,37 +99,57 @@ def load_newest(folder: Path) -> tuple[Checkpoint | None, list[FileError]]:
     faults: list[FileError] = []
     for step in sorted(steps_in(folder), reverse=True):
         try:
-            return load(folder / f"step-{step:08d}"), faults
+            return load(folder, step), faults
         except FileError as error:
             faults.append(error)
     return None, faults
 
 
-def load(path: Path) -> Checkpoint:
+def has_whole(folder: Path) -> bool:
+    """Is there a checkpoint to go on from?"""
+    return any(_fault(folder, step) is None for step in sorted(steps_in(folder), reverse=True))
+
+
+def load(folder: Path, step: int) -> Checkpoint:
     """A checkpoint, its manifest checked first."""
-    for fault in _faults(path):
+    path, fault = _place(folder, step), _fault(folder, step)
+    if fault is not None:
         raise FileError(
             f"this checkpoint is damaged: {fault}", where=path, fix="an earlier one is used if there is one"
         )
-    match = _NAME.fullmatch(path.name)
     try:
         state = json.loads((path / STATE).read_text(encoding="utf-8"))
-        return Checkpoint(int(match[1]) if match else int(state["step"]), load_file(path / TENSORS), state)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        return Checkpoint(step, load_file(path / TENSORS), state)
+    except (OSError, ValueError, SafetensorError) as error:
         raise FileError(f"this checkpoint cannot be read: {error}", where=path) from error
 
 
-def _faults(path: Path) -> Iterator[str]:
+def _fault(folder: Path, step: int) -> str | None:
+    """What is wrong with a checkpoint, by its manifest alone; None: it is whole."""
+    path = _place(folder, step)
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        yield "its manifest is missing or damaged"
-        return
-    for name in (TENSORS, STATE):
-        if not (path / name).is_file():
-            yield f"{name} is missing"
-        elif not isinstance(manifest, dict) or manifest.get(name) != _fingerprint(path / name):
-            yield f"{name} is not what was saved"
+        manifest = None
+    if not isinstance(manifest, dict):
+        return "its manifest is missing or damaged"
+    if manifest.get("step") != step:
+        return "it is that of another step"
+    return next((fault for name in (TENSORS, STATE) if (fault := _file_fault(path / name, manifest))), None)
+
+
+def _file_fault(path: Path, manifest: Mapping[str, Any]) -> str | None:
+    if not path.is_file():
+        return f"{path.name} is missing"
+    try:
+        same = manifest.get(path.name) == _fingerprint(path)
+    except OSError as error:  # as a failing disk says it
+        return f"{path.name} cannot be read ({error.strerror})"
+    return None if same else f"{path.name} is not what was saved"
+
+
+def _place(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:08d}"
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +23,12 @@ from vitrail.train import checkpoint, recipe
 from vitrail.train.budget import Pace, Seconds, Steps
 from vitrail.train.facts import best_device, gather, typical_size
 from vitrail.train.finish import Outcome, artefact_of, finish
-from vitrail.train.loop import Score, Trainer
+from vitrail.train.loggers import Logger
+from vitrail.train.loop import Interrupted, Score, Trainer
 from vitrail.train.memory import explained
 from vitrail.train.probe import probe, set_head
 from vitrail.train.progress import Display
-from vitrail.train.run import CONFIG, SPLIT, Run, new_folder, read_settings
+from vitrail.train.run import CONFIG, SPLIT, Run, new_folder, read_reasons, read_settings
 from vitrail.train.session import Plan, Session
 from vitrail.train.settings import Budget, TrainSettings, change
 from vitrail.train.transfer import blocks_to_freeze, freeze, start_model
@@ -49,6 +51,7 @@ class Wishes:
     image_size: int | None = None
     val: float | None = None
     device: str | None = None
+    paper: bool = False
     seed: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)  # "optim.lr": 0.01
 
@@ -59,63 +62,91 @@ class Result(NamedTuple):
     seconds: float
 
 
-def plan(wishes: Wishes) -> Plan:
-    """Open the data and choose the settings."""
-    examples = open_for_training(wishes.data, wishes.val, wishes.seed)
+def plan(wishes: Wishes, examples: Examples | None = None) -> Plan:
+    """Open the data, unless they are open already, and choose the settings."""
+    if examples is None:
+        examples = open_data(wishes.data, val=0.0)
+    before = None if wishes.settings is None else _settings_again(wishes)
+    val, seed = (wishes.val, wishes.seed) if before is None else (before.val, before.seed)
+    examples = with_validation(examples, val, seed)
     facts = gather(examples, wishes.device or best_device())
     size = None if wishes.image_size is None else (wishes.image_size, wishes.image_size)
     reasons: dict[str, str]
-    if wishes.settings is not None:
-        settings, reasons = TrainSettings.from_dict({**wishes.settings, "data": wishes.data}), {}
+    if before is not None:
+        settings, reasons = before, {}
     elif wishes.start is None:
         settings, reasons = recipe.from_scratch(facts, wishes.budget, wishes.seed, model=wishes.model, image_size=size)
     else:
         source = load(wishes.start)
         config, image = source.model.config, source.preprocessing
         settings, reasons = recipe.from_weights(facts, wishes.budget, wishes.seed, wishes.start, config, image, size)
+    if wishes.paper:
+        settings, reasons = recipe.as_in_the_paper(recipe.Choice(settings, reasons))
     for key, value in wishes.changes.items():
         settings, reasons[key] = change(settings, key, value), "asked for"
-    return Plan(examples, settings, reasons, facts.size)
+    return Plan(examples, settings.replace(val=val), reasons, facts.size)
 
 
-def open_for_training(data: str, val: float | None, seed: int) -> Examples:
-    """The pictures, with something to validate on."""
-    examples = open_data(data, val=0.0)
+def _settings_again(wishes: Wishes) -> TrainSettings:
+    """Those of an earlier run, for these data and this budget."""
+    assert wishes.settings is not None
+    if wishes.model or wishes.start or wishes.image_size or wishes.paper:
+        raise ConfigError("--config says all about the model", fix="leave out --model, --from, --image-size, --paper")
+    stated = {"device": wishes.device, "val": wishes.val}
+    settings = TrainSettings.from_dict({**wishes.settings, "data": wishes.data, "budget": wishes.budget.to_dict()})
+    return settings.replace(**{name: value for name, value in stated.items() if value is not None})
+
+
+def with_validation(examples: Examples, val: float | None, seed: int) -> Examples:
+    """The pictures, with something to validate on: given, or a tenth of those to train on."""
     share = min(0.1, MOST_VALIDATION / max(1, len(examples.split("train")))) if val is None else val
     if share <= 0 and "val" not in examples.splits:
         raise ConfigError("nothing is left to validate on", fix="give --val 0.1")
     return split_examples(examples, val=share, seed=seed)
 
 
-def train(planned: Plan, folder: Path | None, display: Display, *, overwrite: bool = False, started: float) -> Result:
+def train(
+    planned: Plan,
+    folder: Path | None,
+    display: Display,
+    *,
+    started: float,
+    overwrite: bool = False,
+    logger: Logger | None = None,
+) -> Result:
     """A new run."""
-    run = Run.create(folder or new_folder(Path(planned.settings.data).stem), overwrite=overwrite)
-    write_split(run.folder / SPLIT, planned.examples)
-    session = Session(planned, run, display, started)
-    session.write_settings()
-    return _work(session)
+    with closing(Run.create(folder or new_folder(Path(planned.settings.data).stem), overwrite=overwrite)) as run:
+        write_split(run.folder / SPLIT, planned.examples)
+        run.write_settings(planned.settings.to_dict(), planned.reasons)
+        return _work(planned, run, display, started, logger)
 
 
-def resume(folder: Path, display: Display, *, started: float) -> Result:
+def resume(folder: Path, display: Display, *, started: float, logger: Logger | None = None) -> Result:
     """Go on with a run that was interrupted, from its last checkpoint."""
-    run = Run.open(folder)
-    settings = TrainSettings.from_dict(read_settings(folder / CONFIG))
-    examples = open_data(settings.data, split_file=folder / SPLIT)
-    return _work(Session(Plan(examples, settings, {}, typical_size(examples)), run, display, started))
+    with closing(Run.open(folder)) as run:
+        settings = TrainSettings.from_dict(read_settings(folder / CONFIG))
+        examples = open_data(settings.data, split_file=folder / SPLIT)
+        planned = Plan(examples, settings, read_reasons(folder / CONFIG), typical_size(examples))
+        return _work(planned, run, display, started, logger)
 
 
 def rehearse(planned: Plan, display: Display) -> str:
     """One batch of everything, and what the run would need; nothing is kept."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run.create(Path(folder) / "run")
-        settings = planned.settings.replace(budget=Budget(steps=3), start=None)
+    settings = planned.settings.replace(budget=Budget(steps=3), start=None)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Run.create(Path(folder) / "run")) as run,
+        explained(settings),
+    ):
         session = Session(planned._replace(settings=settings, examples=_few(planned.examples)), run, display)
         trainer = _trainer(session, build(settings.model))
         start = time.monotonic()
-        trainer.fit()
+        try:
+            trainer.fit()
+        except Interrupted:  # nothing of it is there to be resumed
+            raise KeyboardInterrupt from None
         pictures = trainer.state.pictures / max(1e-9, time.monotonic() - start)
         finish(session)
-        run.close()
     an_epoch = len(planned.examples.split("train")) / pictures
     return (
         f"rehearsed, and everything works: {count_parameters(build(planned.settings.model)):,} weights, about "
@@ -128,9 +159,13 @@ def _few(examples: Examples, batches: int = 2, size: int = 256) -> Examples:
     return examples.replace(splits={split: indices[: batches * size] for split, indices in examples.splits.items()})
 
 
-def _work(session: Session) -> Result:
-    torch.manual_seed(session.settings.seed)
-    with explained(session.settings):
+def _work(planned: Plan, run: Run, display: Display, started: float, logger: Logger | None) -> Result:
+    if logger is not None:
+        logger.start(run.folder, planned.settings.to_dict())
+        run.logger = logger
+    torch.manual_seed(planned.settings.seed)
+    with explained(planned.settings):
+        session = Session(planned, run, display, started)
         model, reached = _first_model(session)
         trainer = _trainer(session, model)
         if not trainer.resume() and reached is not None:
@@ -138,14 +173,16 @@ def _work(session: Session) -> Result:
         trainer.fit()
         session.display.end_stage()
         outcome = finish(session)
-    session.run.close()
-    return Result(session.run.folder, outcome, session.elapsed())
+    return Result(run.folder, outcome, session.elapsed())
 
 
 def _first_model(session: Session) -> tuple[Model, Score | None]:
     """The model before the first step, and what a probe reached with it. A checkpoint brings its own weights."""
     settings = session.settings
-    if settings.start is None or checkpoint.steps_in(session.run.checkpoints):
+    begun = checkpoint.has_whole(session.run.checkpoints)
+    if not begun:
+        session.run.rewind_log(0)  # of a sitting that ended before its first checkpoint
+    if settings.start is None or begun:
         return build(settings.model).to(settings.device), None
     model = start_model(settings).to(settings.device)
     probed = probe(session, model)

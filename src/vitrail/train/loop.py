@@ -11,6 +11,7 @@ not a number ends it before anything is spoilt, and the time spent waiting for d
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -45,6 +46,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Loader(Protocol):
+    position: int  # batches of this epoch until now, those counted in which no picture could be opened
+
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]: ...
 
     def __len__(self) -> int: ...
@@ -114,6 +117,7 @@ class Trainer:
         """Train to the end of the budget. Interrupted, it saves and says so."""
         self._started = time.monotonic() - self.state.seconds
         with Interruption() as interruption:
+            self._validate_if_due()  # an interruption came before it
             while not self.pace.done:
                 self._epoch(interruption)
         self._validate()
@@ -121,6 +125,7 @@ class Trainer:
         return self.state
 
     def _epoch(self, interruption: Interruption) -> None:
+        first, before = self.state.position == 0, self.state.step
         batches = _steps(self.loader.batches(self.state.epoch, self.state.position), self.settings.accumulate)
         asked = time.monotonic()
         for group in batches:
@@ -132,6 +137,12 @@ class Trainer:
             if self.pace.done:
                 return
             asked = time.monotonic()
+        if first and self.state.step == before:
+            raise TrainingFailed(
+                f"an epoch of {len(self.loader)} batches gave no step (accumulate={self.settings.accumulate})",
+                where=self.run.folder,
+                fix="use a smaller accumulate, and see which pictures can be opened: vitrail doctor",
+            )
         self.state.epoch, self.state.position = self.state.epoch + 1, 0
 
     def _step(self, group: list[Batch]) -> float:
@@ -184,10 +195,19 @@ class Trainer:
             return
         shown = ", ".join(str(int(i)) for i in batch.indices[:8])
         more = f" and {len(batch.indices) - 8} more" if len(batch.indices) > 8 else ""
-        raise TrainingFailed(
-            f"the {what} is {value.item()} at step {self.state.step} (pictures {shown}{more})",
+        raise self._failed(f"the {what} is {value.item()} at step {self.state.step} (pictures {shown}{more})")
+
+    def _check_weights(self) -> None:
+        """Weights that are no numbers never become a checkpoint."""
+        for name, tensor in self.method.state_dict().items():
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise self._failed(f"{name} is no longer finite after step {self.state.step}")
+
+    def _failed(self, what: str) -> TrainingFailed:
+        return TrainingFailed(
+            what,
             where=self.run.folder,
-            fix=f"lower the learning rate (now {self.settings.optim.lr:g}) or look at these pictures; "
+            fix=f"lower the learning rate (now {self.settings.optim.lr:g}) or look at the pictures; "
             "the last checkpoint is from before",
         )
 
@@ -196,7 +216,7 @@ class Trainer:
     def _after_step(self, loss: float, interruption: Interruption) -> None:
         self.pace.advance()
         self.state.step += 1
-        self.state.position += self.settings.accumulate
+        self.state.position = self.loader.position
         now = time.monotonic()
         self.state.seconds = now - self._started
         row = self._row(loss)
@@ -207,8 +227,7 @@ class Trainer:
         if interruption.asked:
             self.save()
             raise Interrupted(self.run.folder)
-        if self.validate is not None and self.pace.progress >= self._next_validation and not self.pace.done:
-            self._validate()
+        self._validate_if_due()
         if self._save_is_due(now):
             self.save()
 
@@ -237,12 +256,18 @@ class Trainer:
         """The module whose weights are validated and kept: the average, where there is one."""
         return self.method if self.average is None else self.average.module
 
+    def _validate_if_due(self) -> None:
+        if self.pace.progress >= self._next_validation and not self.pace.done:
+            self._validate()
+
     def _validate(self) -> None:
         if self.validate is None or self.state.validated == self.state.step:
             return
         self.state.validated = self.state.step
         module = self.best_module().eval()
         score = self.validate(module)
+        if not math.isfinite(score.value):
+            raise self._failed(f"the validation score is {score.value} after step {self.state.step}")
         better = self.state.best is None or score.value > self.state.best
         row = {"kind": "val", **{k: v for k, v in self._row(0.0).items() if k not in ("kind", "loss", "waiting", "lr")}}
         row |= score.figures
@@ -265,6 +290,7 @@ class Trainer:
         """A checkpoint of everything the next step depends on."""
         if self._saved_step == self.state.step:
             return
+        self._check_weights()
         tensors = {f"method.{name}": tensor for name, tensor in self.method.state_dict().items()}
         if self.average is not None:
             tensors |= {f"average.{name}": tensor for name, tensor in self.average.state_dict().items()}
@@ -285,9 +311,9 @@ class Trainer:
         found, faults = checkpoint.load_newest(self.run.checkpoints)
         for fault in faults:
             self.watcher.said(str(fault))
-        self.run.rewind_log(found.state["log_position"] if found else 0)
         if found is None:
             return False
+        self.run.rewind_log(found.state["log_position"])
         parts = _by_prefix(found.tensors)
         self.method.load_state_dict(parts["method"])
         if self.average is not None:

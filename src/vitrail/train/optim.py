@@ -44,6 +44,11 @@ class OptimSettings(Config):
         one_of("optim.schedule", self.schedule, ("cosine", "linear", "constant"))
         if not 0 < self.lr < float("inf"):
             raise ConfigError(f"optim.lr={self.lr} must be positive", fix="0.001 is a usual value")
+        for name in ("weight_decay", "clip"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"optim.{name}={getattr(self, name)} must be at least 0")
+        if len(self.betas) != 2 or not all(0 <= value < 1 for value in (*self.betas, self.momentum)):
+            raise ConfigError(f"optim.betas={self.betas} and optim.momentum={self.momentum} must lie in [0, 1)")
         if not 0 <= self.warmup < 1:
             raise ConfigError(f"optim.warmup={self.warmup} is a share of the run", fix="use 0.05")
         if not 0 < self.layer_decay <= 1:
@@ -86,8 +91,7 @@ class Optimizers:
         for name, value in tensors.items():
             weight, key = name.rsplit(":", 1)
             optimizer, parameter = owner[weight]
-            on_device = value if key == "step" else value.to(parameter.device)
-            optimizer.state[parameter][key] = on_device.clone()
+            optimizer.state[parameter][key] = value.to(parameter.device, copy=True)
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         for optimizer in self.parts:

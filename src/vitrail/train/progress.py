@@ -42,7 +42,7 @@ class Display:
         self._bar.stop()
 
     def said(self, text: str) -> None:
-        self.console.print(Text(text))
+        self.console.print(Text(text), soft_wrap=True)
 
     def stage(self, name: str, done: float, note: str = "") -> None:
         """How far a stage is, from 0 to 1."""
@@ -52,7 +52,7 @@ class Display:
         now = time.monotonic()
         if not self.console.is_terminal and (now - self._line_at >= LINE_SECONDS):
             self._line_at = now
-            self.console.print(Text(f"{name}: {done:4.0%}  {note}"))
+            self.said(f"{name}: {done:4.0%}  {note}")
 
     def end_stage(self) -> None:
         if self._task is not None:

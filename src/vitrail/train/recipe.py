@@ -38,6 +38,14 @@ class Facts:
     cores: int = os.cpu_count() or 1
 
 
+PAPER_TRAINING = OptimSettings(
+    name="adamw", lr=3e-3, schedule="cosine", warmup=0.05, weight_decay=0.3, betas=(0.9, 0.999), clip=1.0
+)
+PAPER_FINE_TUNING = OptimSettings(
+    name="sgd", lr=0.01, schedule="cosine", warmup=0.05, weight_decay=0.0, momentum=0.9, clip=1.0
+)
+
+
 class Shape(NamedTuple):
     dim: int
     depth: int
@@ -159,6 +167,24 @@ def usual_pixels(config: ModelConfig, facts: Facts) -> tuple[tuple[float, ...], 
         return facts.mean, facts.std
     dinov2 = isinstance(config, ViTConfig) and config.layer_scale is not None
     return (IMAGENET_MEAN, IMAGENET_STD) if dinov2 else ((0.5,) * 3, (0.5,) * 3)
+
+
+def as_in_the_paper(choice: Choice) -> Choice:
+    """The paper's protocol in the place of ours: tables 3 and 4, appendix B.1; data, size and budget stay."""
+    settings = choice.settings
+    plain = settings.replace(
+        augment=Augmentation(crop="resized", scale=(0.05, 1.0), flip=settings.augment.flip),
+        regularise=Regularisation(),
+        average=0.0,
+        balance="none",
+        optim=PAPER_FINE_TUNING if settings.start else PAPER_TRAINING,
+    )
+    if settings.start is None and isinstance(plain.model, ViTConfig):
+        parts = {"stem": "none", "pool": "cls", "class_token": None, "positions": "learned", "dropout": 0.1}
+        plain = plain.replace(model=plain.model.replace(**parts, emb_dropout=0.1))
+    elif isinstance(plain.model, ViTConfig):
+        plain = plain.replace(model=plain.model.replace(pool="cls", read_layers=(), drop_path=0.0))
+    return Choice(plain, choice.reasons | {"optim": "as in the paper", "augment": "as in the paper", "model": "paper"})
 
 
 def _processor_minutes(facts: Facts, budget: Budget) -> float:

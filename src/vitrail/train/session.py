@@ -56,7 +56,7 @@ class Session:
         self.write_settings()
 
     def write_settings(self) -> None:
-        self.run.write_settings(self.settings.to_dict() | {"reasons": self.reasons})
+        self.run.write_settings(self.settings.to_dict(), self.reasons)
 
     def _read_once(self, examples: Examples) -> Examples:
         """All pictures into memory where they fit; those that cannot be opened are named and left out."""
@@ -114,8 +114,8 @@ def leave_out(examples: Examples, bad: Mapping[int, ImageError], display: Displa
     for error in bad.values():
         display.said(f"left out: {error}")
     kept = examples.without(bad)
-    for split in ("train", "val"):
-        if split in kept.splits and not len(kept.splits[split]):
+    for split, indices in kept.splits.items():
+        if not len(indices):
             raise FileError(f"no picture of the split {split!r} can be opened", where=examples.name)
     return kept
 

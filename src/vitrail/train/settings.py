@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -18,6 +19,16 @@ from vitrail.train.optim import OptimSettings
 
 BALANCES = ("none", "weights", "sampler")
 PRECISIONS = ("float32", "bfloat16", "float16")
+_POWER_OF_TEN = re.compile(r"[-+]?[\d.]*\d[\d.]*e[-+]?\d+", re.IGNORECASE)
+_WHOLE_NUMBERS = {
+    "batch_size": 1,
+    "accumulate": 1,
+    "frozen_blocks": 0,
+    "threads": 0,
+    "workers": 0,
+    "seed": 0,
+    "save_steps": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,7 @@ class TrainSettings(Config):
     optim: OptimSettings
     regularise: Regularisation
     budget: Budget
+    val: float | None = None  # the part of the training pictures to validate on; None: chosen, or there already
     start: str | None = None  # the weights that training starts from
     frozen_blocks: int = 0  # blocks from the input on, with the embedding, that keep their weights
     batch_size: int = 256
@@ -67,9 +79,10 @@ class TrainSettings(Config):
     def __post_init__(self) -> None:
         one_of("balance", self.balance, BALANCES)
         one_of("precision", self.precision, PRECISIONS)
-        for name in ("batch_size", "accumulate"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)} must be at least 1")
+        for name, least in _WHOLE_NUMBERS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{name}={value} must be a whole number, at least {least}")
         if not 0 <= self.average < 1:
             raise ConfigError(f"average={self.average} must lie in [0, 1)", fix="0.99 is a usual value")
 
@@ -95,16 +108,26 @@ class TrainSettings(Config):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        values = dict(values)
+        try:
+            return super().from_dict(cls._with_sections(values))
+        except TypeError as error:  # such as a word where a number is needed
+            raise ConfigError(f"these settings cannot be used ({error})") from error
+
+    @classmethod
+    def _with_sections(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        values = dict(given)
+        for name in (*SECTIONS, "model"):
+            if not isinstance(values.get(name), Mapping | Config):
+                raise ConfigError(f"{name} has settings of its own", fix=f"give one of them, as {name}.key=value")
         for name, section in SECTIONS.items():
-            if isinstance(values.get(name), Mapping):
+            if isinstance(values[name], Mapping):
                 values[name] = section.from_dict(values[name])
         if isinstance(model := values.get("model"), Mapping):
             kinds: dict[str, type[ViTConfig | ResNetConfig]] = {"vit": ViTConfig, "resnet": ResNetConfig}
             kind = model.get("kind", "vit")
             one_of("model.kind", kind, tuple(kinds))
             values["model"] = kinds[kind].from_dict({k: v for k, v in model.items() if k != "kind"})
-        return super().from_dict(values)
+        return values
 
 
 def _model_words(model: ModelConfig) -> str:
@@ -134,11 +157,21 @@ def change(settings: TrainSettings, key: str, text: Any) -> TrainSettings:
     if last not in place:
         known = _keys(values)
         raise ConfigError(f"there is no setting {key!r}", fix=did_you_mean(key, known) or "see config.yaml of a run")
-    place[last] = yaml.safe_load(text) if isinstance(text, str) else text
+    place[last] = _value(text) if isinstance(text, str) else text
     try:
         return TrainSettings.from_dict(values)
-    except TypeError as error:
-        raise ConfigError(f"{key}={text} cannot be used ({error})") from error
+    except ConfigError as error:
+        if isinstance(error.__cause__, TypeError):
+            raise ConfigError(f"{key}={text} cannot be used ({error.__cause__})") from error
+        raise
+
+
+def _value(text: str) -> Any:
+    """As YAML reads it; and 1e-3 as a number, which YAML 1.1 takes for a word."""
+    try:
+        return float(text) if _POWER_OF_TEN.fullmatch(text) else yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
 
 
 def _keys(values: Mapping[str, Any], before: str = "") -> list[str]:
