@@ -14,6 +14,7 @@ from vitrail.version import __version__
 if TYPE_CHECKING:
     from vitrail.config import Preprocessing, ResNetConfig, ViTConfig
     from vitrail.errors import VitrailError
+    from vitrail.estimator import ViTClassifier
     from vitrail.model import ResNet, ViT, create_model
     from vitrail.predict.answers import Prediction
     from vitrail.predict.predictor import Predictor, load
@@ -28,6 +29,7 @@ _HOME = {
     "ResNet": "vitrail.model",
     "ResNetConfig": "vitrail.config",
     "ViT": "vitrail.model",
+    "ViTClassifier": "vitrail.estimator",
     "ViTConfig": "vitrail.config",
     "VitrailError": "vitrail.errors",
     "convert": "vitrail.weights.convert",
@@ -43,6 +45,7 @@ __all__ = [
     "ResNet",
     "ResNetConfig",
     "ViT",
+    "ViTClassifier",
     "ViTConfig",
     "VitrailError",
     "__version__",

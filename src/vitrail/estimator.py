@@ -138,7 +138,9 @@ class ViTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.string = False, True, True
         tags.classifier_tags.multi_label = True
-        tags.non_deterministic = self.steps is None and self.epochs is None  # how far minutes reach, the machine decides
+        tags.non_deterministic = (
+            self.steps is None and self.epochs is None
+        )  # how far minutes reach, the machine decides
         return tags
 
 

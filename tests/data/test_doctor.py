@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -91,7 +91,7 @@ def turned() -> Image.Exif:
     return exif
 
 
-GREY16 = Image.fromarray((np.asarray(scene(900).convert("L")).astype(np.uint16) * 257))
+GREY16 = Image.fromarray(np.asarray(scene(900).convert("L")).astype(np.uint16) * 257)
 FAULTS = {
     "copy across splits": (copy_of_train, "copies-across-splits", "error"),
     "copy within a split": (copy_in_class, "copies-within-split", "warning"),
@@ -99,9 +99,7 @@ FAULTS = {
     "near copy across splits": (saved_again("test/ant"), "near-copies-across-splits", "error"),
     "near copy within a split": (saved_again("train/ant"), "near-copies-within-split", "note"),
     "near copy across classes": (saved_again("train/bee"), "near-copies-across-classes", "error"),
-    "cut short": (written("cut.jpg", BAD_BYTES["JPEG cut at 50 %"]()), "unreadable", "error")
-    if "JPEG cut at 50 %" in BAD_BYTES
-    else (written("cut.jpg", b"\xff\xd8\xff\xe0"), "unreadable", "error"),
+    "cut short": (written("cut.jpg", BAD_BYTES["JPEG cut at half"]()), "unreadable", "error"),
     "a web page": (written("page.jpg", b"<html><body>not found"), "unreadable", "error"),
     "blank": (made("blank.png", Image.new("RGB", (96, 96), "white")), "blank", "warning"),
     "blank JPEG": (made("blank.jpg", Image.new("RGB", (96, 96), (90, 120, 33))), "blank", "warning"),
@@ -139,7 +137,7 @@ def test_a_planted_fault_is_found_and_named(fault: str, tmp_path: Path) -> None:
 def test_copies_stand_together(tmp_path: Path) -> None:
     copy_of_train(small_set(tmp_path))
     diagnosis = examine(opened(tmp_path))
-    ((group),) = the(diagnosis, "copies-across-splits").groups
+    (group,) = the(diagnosis, "copies-across-splits").groups
     assert names(diagnosis, group) == {"0.png", "again.png"}
 
 
@@ -211,15 +209,13 @@ def test_series_told_by_names(pattern: str, kind: str | None, tmp_path: Path) ->
     assert kinds(diagnosis) == ({kind} if kind else set())
 
 
-def test_the_same_name_in_two_splits(tmp_path: Path) -> None:
-    paths = [
-        save(scene(i, 16), tmp_path / f"{'ab'[i // 20]}/3f9c27{i % 20 if i > 2 else 99 + i}.png") for i in range(40)
-    ]
-    shared = save(scene(50, 16), tmp_path / "a/5d41402abc4b.png"), save(scene(51, 16), tmp_path / "b/5d41402abc4b.png")
-    counters = file_set(paths, splits={"train": np.arange(20), "test": np.arange(20, 40)})
-    assert kinds(examine(counters, quick=True)) == set()
-    told = file_set([*paths[:20], *shared], splits={"train": np.arange(21), "test": np.arange(21, 22)})
-    assert kinds(examine(told, quick=True)) <= {"name-across-splits"}
+@pytest.mark.parametrize(("shared", "kind"), [(1, "name-across-splits"), (10, None)])
+def test_the_same_name_in_two_splits(shared: int, kind: str | None, tmp_path: Path) -> None:
+    """One name in both tells something; where most are, they only count pictures."""
+    names = [*(f"a/5d41402abc{n}" for n in range(10)), *(f"b/5d41402abc{n + 10 - shared}" for n in range(10))]
+    paths = [save(scene(seed, 16), tmp_path / f"{name}.png") for seed, name in enumerate(names)]
+    split = {"train": np.arange(10), "test": np.arange(10, 20)}
+    assert kinds(examine(file_set(paths, splits=split), quick=True)) == ({kind} if kind else set())
 
 
 # As a whole
@@ -268,12 +264,14 @@ def test_everything_goes_into_json(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=30))
+@settings(deadline=None)
 def test_effective_number_lies_between_one_and_all(counts: list[int]) -> None:
     assert 1 - 1e-9 <= effective_number(counts) <= len(counts) + 1e-9
     assert effective_number([7] * len(counts)) == pytest.approx(len(counts))
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=40))
+@settings(deadline=None)
 def test_joined_pairs_are_in_one_set_each(pairs: list[tuple[int, int]]) -> None:
     groups = joined(pairs)
     home = {index: number for number, group in enumerate(groups) for index in group}

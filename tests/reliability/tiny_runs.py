@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import load_file
 
 SIZES = ("--model", "Ti/8", "--image-size", 32, "model.depth=2", "model.dim=64", "model.heads=2", "model.dim_head=32")
 SAVE_STEPS = 3
@@ -37,11 +39,11 @@ def again(run: Path) -> list[object]:
 
 
 def state_of(run: Path) -> dict[str, Any]:
-    """Everything a run came to that does not depend on the clock. Files as bytes: equal means bit for bit."""
+    """Everything a run came to that does not depend on the clock. Tensors as bytes: equal means bit for bit."""
     newest = sorted((run / "checkpoints").iterdir())[-1]
     rows = metrics(run)
     return {
-        "model": (run / "model.safetensors").read_bytes(),
+        "model": content(run / "model.safetensors"),
         "checkpoint": newest.name,
         "tensors": (newest / "tensors.safetensors").read_bytes(),
         "state": _timeless(json.loads((newest / "state.json").read_text())),
@@ -51,6 +53,13 @@ def state_of(run: Path) -> dict[str, Any]:
         "split": (run / "split.csv").read_text(),
         "config": (run / "config.yaml").read_text(),
     }
+
+
+def content(path: Path) -> dict[str, Any]:
+    """Tensors and metadata of a safetensors file, whose own order of metadata changes from one writing to the next."""
+    with safe_open(path, "np") as file:
+        metadata = {f"metadata {name}": text for name, text in sorted(file.metadata().items())}
+    return {name: (array.dtype.name, array.tobytes()) for name, array in sorted(load_file(path).items())} | metadata
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:

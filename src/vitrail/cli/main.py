@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "From pictures to a classifier, in the minutes you have.",
     "predict": "What is on pictures, any number of them.",
     "evaluate": "How good a model is on labelled pictures.",
+    "doctor": "What is wrong with a set of pictures, and what to do about it.",
     "data": "Data sets that can be had by name.",
     "bench": "Our speed beside timm, transformers and vit-pytorch.",
 }

@@ -182,11 +182,16 @@ def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wish
 
 def _show_plan(planned: Plan, display: Display) -> None:
     """What was found and chosen, before anything happens."""
+    from vitrail.data.doctor import examine
+
     examples, settings = planned.examples, planned.settings
     counts = ", ".join(f"{len(indices):,} {split}" for split, indices in examples.splits.items())
     display.said(f"{examples.name}: {len(examples.classes)} classes; {counts} pictures")
     for note in examples.notes:
         display.said(f"  {note}")
+    for finding in examine(examples, quick=True).findings:
+        if finding.severity != "note":
+            display.said(f"  {finding.severity}: {finding.what}; {finding.fix}")
     for name, value, why in settings.summary(planned.reasons):
         display.said(f"  {name:<12}{value}" + (f"  ({why})" if why else ""))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from hashlib import sha256
 
 from vitrail.data.doctor_checks import (
@@ -56,7 +57,10 @@ def _quick_digests(examples: Examples) -> dict[int, bytes]:
         return {}
     by_length = defaultdict[int, list[int]](list)
     for index, path in enumerate(pictures.paths):
-        if path.is_file():
+        if path.is_file():  # to read a pipe would be to wait for ever
             by_length[path.stat().st_size].append(index)
-    rivals = [index for indices in by_length.values() if len(indices) > 1 for index in indices]
-    return {index: sha256(pictures.paths[index].read_bytes()).digest() for index in rivals}
+    digests = {}
+    for index in (index for indices in by_length.values() if len(indices) > 1 for index in indices):
+        with suppress(OSError):  # one that cannot be read is named when it is opened
+            digests[index] = sha256(pictures.paths[index].read_bytes()).digest()
+    return digests

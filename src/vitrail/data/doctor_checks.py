@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -91,7 +92,7 @@ def _alike(classes: tuple[str, ...]) -> list[Finding]:
 
 def _essence(name: str) -> str:
     """A class name without case, separators and plural."""
-    words = "".join(c if c.isalnum() else " " for c in name.casefold()).split()
+    words = re.split(r"[\s_-]+", name.casefold())
     return "".join(_singular(word) for word in words) or name
 
 
