@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PIL import Image
 from data.tiny_mnist import tiny_mnist, write_mnist
 from vitrail.cli.demo import command
 from vitrail.cli.main import main
+from vitrail.data import drawn
 from vitrail.data.catalog import CATALOG
 from vitrail.data.download import Folder
 from vitrail.errors import ConfigError
@@ -52,18 +54,20 @@ def test_fetched_pictures_then_a_second_time(tmp_path, monkeypatch, capsys):
 
 def test_where_nothing_can_be_fetched_shapes_are_drawn(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(CATALOG, "fashion-mnist", tiny_mnist(Folder(tmp_path / "nowhere")))
+    monkeypatch.setattr(drawn, "draw_shapes", partial(drawn.draw_shapes, train=80, test=40))  # fewer, to be quick
     assert command(minutes=TINY, out=tmp_path / "my runs" / "one") == 0
     out = capsys.readouterr().out
     assert out.count("shapes are drawn instead") == 1
-    assert "4,000 train, 1,000 test pictures of 8 classes" in out
+    assert "80 train, 40 test pictures of 8 classes" in out
     assert "Nothing wrong was found." in out
-    drawn = tmp_path / "my runs" / "one-pictures"
-    assert len(list(drawn.glob("*.png"))) == 8
+    pictures = tmp_path / "my runs" / "one-pictures"
+    assert len(list(pictures.glob("*.png"))) == 8
     line = next(line for line in out.splitlines() if line.startswith("  vitrail predict"))
-    assert shlex.split(line.split("  #")[0])[2:] == [str(tmp_path / "my runs" / "one"), str(drawn / "crescent.png")]
+    assert shlex.split(line.split("  #")[0])[2:] == [str(tmp_path / "my runs" / "one"), str(pictures / "crescent.png")]
 
 
-def test_a_wrong_budget(tmp_path, monkeypatch):
-    monkeypatch.setitem(CATALOG, "fashion-mnist", tiny_mnist(Folder(write_mnist(tmp_path / "files"))))
+def test_a_wrong_budget_is_told_before_anything_is_fetched(tmp_path, capsys):
     with pytest.raises(ConfigError, match="minutes=-1 must be more than 0"):
         command(minutes=-1)
+    assert capsys.readouterr().out == ""
+    assert list(tmp_path.iterdir()) == []

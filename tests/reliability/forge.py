@@ -85,6 +85,12 @@ class Forge:
         number = self.ask({"words": [str(word) for word in words], "said": str(said), "limits": limits or {}})
         return Child(self, number, said)
 
+    def memory(self) -> int:
+        """Bytes of address space that a command begins with."""
+        self.ask({"wait": 0, "patience": 0})  # everything is imported
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[0])
+        return pages * resource.getpagesize()
+
     def run(self, *words: object, limits: dict[str, int] | None = None) -> Child:
         """The same, and wait for its end."""
         child = self.start(*words, limits=limits)
@@ -97,7 +103,7 @@ def _serve() -> None:
     import vitrail.train.job  # noqa: F401
     from vitrail.cli.main import main
 
-    ended: dict[int, int] = {}
+    ended: dict[int, int] = {0: 0}
     for line in sys.stdin:
         question = json.loads(line)
         if "wait" in question:

@@ -23,6 +23,7 @@ def take(pace, clock, seconds):
     pace.advance()
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500))
 def test_steps_end_at_one(total):
     pace, seen = Steps(total), []

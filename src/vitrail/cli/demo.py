@@ -18,6 +18,7 @@ from vitrail.errors import EXIT_INTERRUPTED, EXIT_OK, FileError, one_line
 if TYPE_CHECKING:
     from vitrail.data.examples import Examples
     from vitrail.train.job import Result
+    from vitrail.train.settings import Budget
 
 KNOWN = "fashion-mnist"
 PARTS = 5
@@ -38,7 +39,9 @@ def command(*, minutes: float = 4.0, out: Path = Path("runs/demo")) -> int:
     """
     from vitrail.train.loop import Interrupted
     from vitrail.train.run import new_folder
+    from vitrail.train.settings import Budget
 
+    budget = Budget(minutes=minutes)
     folder = new_folder(out.name, out.parent) if out.exists() else out
     pictures = folder.with_name(f"{folder.name}-pictures")
     screen = console()
@@ -48,7 +51,7 @@ def command(*, minutes: float = 4.0, out: Path = Path("runs/demo")) -> int:
     _examine(screen, examples)
     _heading(screen, 3, f"Training, {minutes:g} minutes")
     try:
-        result = _train(screen, examples, folder, minutes)
+        result = _train(screen, examples, folder, budget)
     except Interrupted:
         _say(screen, f"interrupted; everything is saved. Go on with: vitrail train --resume {shlex.quote(str(folder))}")
         return EXIT_INTERRUPTED
@@ -95,13 +98,12 @@ def _examine(screen: Console, examples: Examples) -> None:
         _say(screen, "Nothing wrong was found.", "green")
 
 
-def _train(screen: Console, examples: Examples, folder: Path, minutes: float) -> Result:
+def _train(screen: Console, examples: Examples, folder: Path, budget: Budget) -> Result:
     from vitrail.train.job import Wishes, plan, train
     from vitrail.train.progress import Display
-    from vitrail.train.settings import Budget
 
     started = time.monotonic()
-    planned = plan(Wishes(data=examples.name, budget=Budget(minutes=minutes)), examples)
+    planned = plan(Wishes(data=examples.name, budget=budget), examples)
     for name, value, _ in planned.settings.summary(planned.reasons):
         _say(screen, f"{name:<12}{value}", "dim")
     with Display(screen) as display:
@@ -129,15 +131,17 @@ def _write(examples: Examples, folder: Path) -> list[Picture]:
     import numpy as np
     from PIL import Image
 
+    from vitrail.data.placing import placing
+
     test = examples.split("test")
     labels, places = np.unique(examples.targets[test], return_index=True)
-    folder.mkdir(parents=True, exist_ok=True)
     files = []
     for label, place in zip(labels[:SHOWN].tolist(), places.tolist(), strict=False):
         name = examples.classes[label]
         path = folder / (re.sub(r"[^a-z0-9]+", "-", name.lower()) + ".png")
         pixels = examples.pictures.read(int(test[place]))
-        Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(path)
+        with placing(path) as temporary:
+            Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(temporary, "PNG")
         files.append(Picture(path, name))
     return files
 

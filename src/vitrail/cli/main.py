@@ -13,6 +13,7 @@ import vitrail
 from vitrail.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG_USE, VitrailError, did_you_mean, one_line
 
 COMMANDS = {
+    "demo": "The main job with nothing of your own.",
     "models": "The models that can be built by name.",
     "inspect": "What is in a model or weight file.",
     "convert": "Weights from one layout to another, proven equal.",

@@ -19,16 +19,15 @@ def explained(settings: TrainSettings) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        half = max(1, settings.batch_size // 2)
+        halved = f"--batch-size {settings.batch_size // 2} accumulate={settings.accumulate * 2}, or "
         raise TrainingFailed(
             f"there is not enough memory for batches of {settings.batch_size} pictures of "
             f"{settings.image.size[0]}x{settings.image.size[1]}",
-            fix=f"use --batch-size {half} accumulate={settings.accumulate * 2}, or smaller pictures (--image-size)",
+            fix=f"use {halved if settings.batch_size > 1 else ''}smaller pictures (--image-size)",
         ) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     said = str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
-        words in said for words in ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate")
-    )
+    words = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate", "bad_alloc")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in said for word in words)

@@ -99,7 +99,7 @@ def _logistic(head: Linear, train: Features, decay: float) -> Linear:
     x = torch.from_numpy(train.values)
     mean, std = x.mean(0), x.std(0) + 1e-6
     x, y = (x - mean) / std, torch.from_numpy(train.targets)
-    weight = (torch.from_numpy(head.weight).float() * std).requires_grad_()
+    weight = (torch.from_numpy(head.weight).float() * std).contiguous().requires_grad_()
     bias = (torch.from_numpy(head.bias).float() + torch.from_numpy(head.weight).float() @ mean).requires_grad_()
     optimizer = torch.optim.LBFGS([weight, bias], max_iter=LOGISTIC_STEPS, line_search_fn="strong_wolfe")
 

@@ -89,11 +89,10 @@ class TrainSettings(Config):
     def summary(self, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:
         """The choices in a few lines for people: name, value, reason."""
         budget = next(f"{value:g} {name}" for name, value in self.budget.to_dict().items() if value is not None)
-        augment = {name: value for name, value in self.augment.to_dict().items() if value not in (0, False, "none")}
         rows = [
             ("model", _model_words(self.model), "model"),
             ("pictures", f"{self.image.size[0]}x{self.image.size[1]}, {self.model.channels} channels", "image"),
-            ("augment", ", ".join(f"{k} {v}" if v is not True else k for k, v in augment.items()) or "none", "augment"),
+            ("augment", _augment_words(self.augment), "augment"),
             ("optimiser", f"{self.optim.name}, learning rate {self.optim.lr:g}, {self.optim.schedule}", "optim"),
             ("batch", f"{self.batch_size * self.accumulate} pictures", "batch_size"),
             ("balance", self.balance, "balance"),
@@ -128,6 +127,13 @@ class TrainSettings(Config):
             one_of("model.kind", kind, tuple(kinds))
             values["model"] = kinds[kind].from_dict({k: v for k, v in model.items() if k != "kind"})
         return values
+
+
+def _augment_words(augment: Augmentation) -> str:
+    crops = {"shift": f"shift by {augment.shift}", "resized": f"crop {augment.scale[0]:.0%} to {augment.scale[1]:.0%}"}
+    words = [crops.get(augment.crop, ""), "flip" if augment.flip else "", augment.policy.replace("none", "")]
+    words += [f"{name} {value:g}" for name, value in (("jitter", augment.jitter), ("erase", augment.erase)) if value]
+    return ", ".join(word for word in words if word) or "none"
 
 
 def _model_words(model: ModelConfig) -> str:
