@@ -18,8 +18,8 @@ from vitrail.errors import ConfigError
 
 SIDE = 32  # pixels
 FINE = 4  # drawn this many times larger, then made smaller, for smooth edges
-NOISE = 14.0  # of every pixel, one sigma
-CONTRAST = 90.0  # at least, from a shape to its background: a distance in RGB
+NOISE = 8.0  # of every pixel, one sigma
+CONTRAST = 150.0  # at least, from a shape to its background: a distance in RGB
 
 Points = NDArray[np.float64]  # corners x (right, down)
 Colour = tuple[int, int, int]

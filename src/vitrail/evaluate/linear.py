@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vitrail.evaluate.metrics import Floats, Ints
 
-STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # of the ridge, as a share of the features' mean square
+STRENGTHS = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0)  # of the ridge, as a share of the features' mean square
 
 
 class Linear(NamedTuple):

@@ -110,8 +110,8 @@ def from_weights(
     seed: int,
     start: str,
     config: ModelConfig,
-    image: Preprocessing | None,
-    size: Pair | None,
+    image: Preprocessing | None = None,
+    size: Pair | None = None,
 ) -> Choice:
     """The same model with a new head, fine-tuned from a linear probe (LP-FT)."""
     size = size or transfer_size(facts, config)

@@ -1,0 +1,165 @@
+"""A run from data to report, without the command line."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from train import tiny
+from vitrail.errors import ConfigError, FileError, ImageError
+from vitrail.train import checkpoint, job, session
+from vitrail.train.run import Run
+from vitrail.train.session import Plan, class_weights, leave_out, sampling_weights
+from vitrail.train.settings import Budget
+from vitrail.weights.load import load
+
+
+class Quiet(tiny.Silent):
+    """A display that shows nothing."""
+
+    def stage(self, name, done, note=""): ...
+
+    def end_stage(self): ...
+
+
+@pytest.fixture
+def data(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 16, 16, 3)).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(30) % 3)
+    return str(tmp_path / "x.npz")
+
+
+def wishes(data, **more):
+    small = {"model.depth": 2, "model.dim": 16, "model.mlp_dim": 16, "model.heads": 2, "model.dim_head": 8}
+    changes = {**small, "threads": 1, "batch_size": 8, **more.pop("changes", {})}
+    return job.Wishes(data=data, budget=more.pop("budget", Budget(steps=3)), device="cpu", changes=changes, **more)
+
+
+def train(planned, folder, **more):
+    return job.train(planned, folder, Quiet(), started=time.monotonic(), **more)
+
+
+def test_settings_of_an_earlier_run_are_taken_whole(data):
+    first = job.plan(wishes(data, seed=5, val=0.2))
+    again = job.plan(job.Wishes(data=data, budget=Budget(steps=7), settings=first.settings.to_dict(), device="cpu"))
+    assert again.settings == first.settings.replace(budget={"steps": 7})
+    assert all((again.examples.splits[name] == first.examples.splits[name]).all() for name in ("train", "val"))
+    with pytest.raises(ConfigError, match="leave out --model"):
+        job.plan(job.Wishes(data=data, budget=Budget(steps=7), settings=first.settings.to_dict(), model="S/16"))
+
+
+def test_settings_are_there_before_the_pictures_are_read(data, tmp_path, monkeypatch):
+    """Reading can take minutes; a run that is interrupted there must be one that can be resumed."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    planned = job.plan(wishes(data))
+    monkeypatch.setattr(session, "fill_cache", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(planned, tmp_path / "run")
+    monkeypatch.undo()
+    result = job.resume(tmp_path / "run", Quiet(), started=time.monotonic())
+    assert result.outcome.split == "val"
+
+
+def test_reasons_survive_a_resume(data, tmp_path):
+    planned = job.plan(wishes(data))
+    assert planned.reasons
+    train(planned, tmp_path / "run")
+    report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    job.resume(tmp_path / "run", Quiet(), started=time.monotonic())
+    again = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert report.count("asked for") == again.count("asked for") > 0
+
+
+def test_the_run_is_free_after_an_error(data, tmp_path):
+    planned = job.plan(wishes(data, changes={"accumulate": 50}))
+    with pytest.raises(Exception, match="accumulate"):
+        train(planned, tmp_path / "run")
+    Run.open(tmp_path / "run").close()
+
+
+@pytest.fixture
+def transferred(data, tmp_path):
+    train(job.plan(wishes(data)), tmp_path / "first")
+    planned = job.plan(
+        job.Wishes(
+            data=data, budget=Budget(steps=2), device="cpu", start=str(tmp_path / "first"),
+            changes={"threads": 1, "batch_size": 8, "save_steps": 1},
+        )
+    )  # fmt: skip
+    train(planned, tmp_path / "second")
+    return tmp_path / "second"
+
+
+def kinds(run):
+    return [json.loads(line)["kind"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_probe_stays_in_the_log(transferred):
+    assert kinds(transferred)[:2] == ["probe", "probe"]
+
+
+def test_with_all_checkpoints_damaged_a_transfer_starts_from_its_weights_again(transferred, monkeypatch):
+    before = load(transferred).model.state_dict()
+    for folder in (transferred / "checkpoints").iterdir():
+        (folder / "manifest.json").unlink()
+    assert not checkpoint.has_whole(transferred / "checkpoints")
+    probes = []
+    plain = job.probe
+    monkeypatch.setattr(job, "probe", lambda *given: (probes.append(given), plain(*given))[1])
+    job.resume(transferred, Quiet(), started=time.monotonic())
+    assert len(probes) == 1
+    assert kinds(transferred).count("probe") == 2
+    after = load(transferred).model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_rehearsal_that_is_interrupted_offers_nothing_to_resume(data, monkeypatch):
+    def interrupted(_):
+        raise job.Interrupted("somewhere")
+
+    monkeypatch.setattr(job.Trainer, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        job.rehearse(job.plan(wishes(data)), Quiet())
+    assert not isinstance(caught.value, job.Interrupted)
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_a_split_of_which_nothing_can_be_opened(split):
+    examples = tiny.examples()
+    examples = examples.replace(splits={"train": np.arange(30), "val": np.arange(30, 35), "test": np.arange(35, 40)})
+    bad = {int(index): ImageError("bad") for index in examples.splits[split]}
+    with pytest.raises(FileError, match=f"no picture of the split '{split}'"):
+        leave_out(examples, bad, Quiet())
+
+
+def test_classes_count_alike():
+    targets = np.array([0] * 30 + [1] * 8 + [2] * 2)
+    examples = tiny.examples().replace(targets=targets, splits={"train": np.arange(40)})
+    weights = class_weights(examples).numpy()
+    assert np.allclose(weights * [30, 8, 2], 40 / 3)
+    drawn = sampling_weights(examples)
+    assert np.allclose([drawn[targets == label].sum() for label in (0, 1, 2)], 1.0)
+
+
+def test_sampling_by_the_rarest_label():
+    targets = np.zeros((40, 3), np.int64)
+    targets[:, 0], targets[:4, 1] = 1, 1
+    targets[39] = 0
+    examples = tiny.examples().replace(targets=targets, splits={"train": np.arange(40)})
+    drawn = sampling_weights(examples)
+    assert (drawn[:4] == 1 / 4).all()
+    assert (drawn > 0).all()
+
+
+def test_more_epochs_are_more_steps(data):
+    planned = job.plan(wishes(data, budget=Budget(epochs=2.5), changes={"accumulate": 3}))
+    with_three = planned.settings
+    run = Plan(planned.examples, with_three, {}, (16, 16))
+    assert job._pace(type("S", (), {"settings": run.settings}), 12).total == 10

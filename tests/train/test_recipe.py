@@ -1,0 +1,87 @@
+"""The automatic choices: sensible for all kinds of data, and the user's word above them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vitrail.model import build
+from vitrail.model.sizes import model_config
+from vitrail.train.recipe import Choice, Facts, as_in_the_paper, can_flip, from_scratch, from_weights
+from vitrail.train.settings import Budget
+
+
+def facts(**changes):
+    plain = {"data": "photos", "pictures": 1000, "classes": ("cat", "dog"), "channels": 3, "size": (480, 640)}
+    return Facts(**{**plain, "mean": (0.5,) * 3, "std": (0.5,) * 3, "cores": 2, **changes})
+
+
+@given(
+    rows=st.integers(8, 3000),
+    columns=st.integers(8, 3000),
+    pictures=st.integers(2, 10**6),
+    minutes=st.floats(0.1, 5000),
+    device=st.sampled_from(["cpu", "cuda"]),
+)
+def test_any_data_get_a_model_that_can_be_built(rows, columns, pictures, minutes, device):
+    chosen = from_scratch(
+        facts(size=(rows, columns), pictures=pictures, device=device), Budget(minutes=minutes), seed=0
+    ).settings
+    assert chosen.model.image_size == chosen.image.size
+    assert 4 <= chosen.model.grid[0] * chosen.model.grid[1] <= 400
+    assert chosen.batch_size >= 1
+
+
+def test_small_pictures_are_taken_as_they_are():
+    chosen = from_scratch(facts(size=(28, 28), channels=1, mean=(0.3,), std=(0.3,)), Budget(minutes=5), 0).settings
+    assert chosen.model.image_size == (28, 28)
+    assert chosen.model.grid == (7, 7)
+    assert build(chosen.model).config.channels == 1
+
+
+def test_more_minutes_get_a_larger_model():
+    widths = [from_scratch(facts(), Budget(minutes=minutes), 0).settings.model.dim for minutes in (2, 15, 50, 500)]
+    assert widths == sorted(set(widths))
+
+
+@pytest.mark.parametrize(
+    ("classes", "flips"),
+    [(("cat", "dog"), True), (tuple("0123456789"), False), (("b", "d", "p"), False), (("turn left", "go"), False)],
+)
+def test_mirrored_letters_and_directions_mean_something_else(classes, flips):
+    assert can_flip(classes) == flips
+    assert from_scratch(facts(classes=classes), Budget(minutes=5), 0).settings.augment.flip == flips
+
+
+def test_uneven_classes_are_balanced_and_said():
+    chosen = from_scratch(facts(imbalance=20.0), Budget(minutes=5), 0)
+    assert chosen.settings.balance == "weights"
+    assert "20.0 times" in chosen.reasons["balance"]
+
+
+def test_the_more_often_a_picture_comes_back_the_more_it_is_changed():
+    few = from_scratch(facts(pictures=10**6), Budget(minutes=5), 0).settings
+    many = from_scratch(facts(pictures=200), Budget(minutes=60), 0).settings
+    assert few.augment.policy == "none"
+    assert many.augment.policy == "trivial-augment"
+    assert many.regularise.cutmix > 0
+
+
+def test_weights_keep_their_shape_and_their_pixels():
+    config = model_config("S/14@518 DINOv2")
+    chosen = from_weights(facts(size=(160, 213)), Budget(minutes=20), 0, "w.safetensors", config).settings
+    assert chosen.model.dim == 384
+    assert chosen.model.image_size == (154, 154)
+    assert chosen.image.mean == (0.485, 0.456, 0.406)
+    assert chosen.model.read_layers == (6, 9, 12)
+
+
+def test_the_papers_protocol():
+    scratch = as_in_the_paper(from_scratch(facts(), Budget(epochs=300), 0)).settings
+    assert (scratch.model.stem, scratch.model.pool, scratch.model.positions) == ("none", "cls", "learned")
+    assert (scratch.optim.name, scratch.optim.weight_decay, scratch.optim.lr) == ("adamw", 0.3, 3e-3)  # table 3
+    tuned = from_weights(facts(), Budget(steps=500), 0, "w", model_config("B/16"))
+    paper = as_in_the_paper(Choice(*tuned)).settings
+    assert (paper.optim.name, paper.optim.momentum, paper.optim.weight_decay) == ("sgd", 0.9, 0.0)  # table 4
+    assert (paper.model.pool, paper.model.read_layers) == ("cls", ())

@@ -1,0 +1,136 @@
+"""Training that starts from weights: the probe, the head it gives, what is frozen, and never below the probe."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from oracles import randomise
+from train import tiny
+from vitrail import Artefact, create_model, load
+from vitrail.evaluate.linear import STRENGTHS, fit_ridges
+from vitrail.train.job import Wishes, plan, resume, train
+from vitrail.train.probe import features, probe, set_head
+from vitrail.train.progress import Display
+from vitrail.train.run import Run
+from vitrail.train.session import Session
+from vitrail.train.settings import Budget
+from vitrail.train.transfer import blocks_to_freeze, freeze, start_model
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """A model of another task: 5 classes, 32 pixels, grey-blind to nothing; eight blocks, so several are read."""
+    model = randomise(
+        create_model("Ti/8", image_size=32, depth=8, dim=32, heads=2, dim_head=16, mlp_dim=64, num_classes=5)
+    )
+    Artefact(model).save(tmp_path / "weights.safetensors")
+    return tmp_path / "weights.safetensors"
+
+
+def told_apart(count=60):
+    """Pictures whose class can be seen: the brightest channel."""
+    found = tiny.examples(count)
+    pixels = found.pictures.pixels // 2
+    for index, target in enumerate(found.targets):
+        pixels[index, ..., target] += 100
+    return found.replace(pictures=type(found.pictures)(pixels))
+
+
+def planned(weights, **budget):
+    wishes = Wishes(data="tiny", start=str(weights), budget=Budget(**(budget or {"steps": 3})), changes={"threads": 1})
+    return plan(wishes, told_apart())
+
+
+@pytest.fixture
+def session(weights, tmp_path):
+    with closing(Run.create(tmp_path / "run")) as run:
+        yield Session(planned(weights), run, Display())
+
+
+def test_the_new_model_has_the_old_body_and_a_head_at_zero(weights):
+    settings = planned(weights).settings
+    model, old = start_model(settings), load(weights).model
+    assert settings.model.read_layers == (4, 6, 8)
+    assert settings.model.pool == "cls+mean"
+    assert model.head.weight.shape == (3, 32 * 2 * 3)
+    assert not model.head.weight.any()
+    assert torch.equal(model.blocks[3].attn.qkv.weight, old.blocks[3].attn.qkv.weight)
+
+
+def test_features_are_those_of_the_layers_side_by_side(weights):
+    model = start_model(planned(weights).settings).eval()
+    images = torch.randn(2, 3, *model.config.image_size)
+    with torch.no_grad():
+        tokens, layout = model.embed(images)
+        layers = list(model.encode_layers(tokens, layout, (4, 6, 8)))
+        expected = torch.cat([torch.cat([x[:, 0], x[:, 1:].mean(1)], 1) for x in layers], 1)
+        torch.testing.assert_close(model.features(images), expected)
+
+
+def test_a_run_starts_at_its_probe_and_never_ends_below(weights, tmp_path):
+    result = train(planned(weights, steps=6), tmp_path / "run", Display(), started=0.0)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    (probe,) = [row for row in rows if row["kind"] == "probe"]
+    assert probe["accuracy"] == 1.0  # the brightest channel is not hard to see
+    assert result.outcome.evaluation.accuracy >= probe["accuracy"]
+
+
+def test_a_ruinous_rate_leaves_the_probe_as_the_model(weights, tmp_path):
+    wishes = planned(weights, steps=4)
+    ruinous = wishes._replace(
+        settings=wishes.settings.replace(average=0.0, optim=tiny.settings().optim.replace(lr=5.0))
+    )
+    result = train(ruinous, tmp_path / "run", Display(), started=0.0)
+    assert result.outcome.evaluation.accuracy == 1.0
+
+
+def test_frozen_blocks_keep_their_weights(weights, tmp_path):
+    wishes = planned(weights, steps=4)
+    frozen = wishes._replace(settings=wishes.settings.replace(frozen_blocks=6, average=0.0))
+    before = start_model(frozen.settings)
+    train(frozen, tmp_path / "run", Display(), started=0.0)
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    after = load_file(newest / "tensors.safetensors")
+    for name, old in before.named_parameters():
+        same = torch.equal(old, after[f"method.model.{name}"])
+        frozen_one = name.startswith(("patch_embed", "cls_token", "pos_embed", *(f"blocks.{i}." for i in range(6))))
+        assert same == frozen_one or name.endswith("bias"), name
+
+
+def test_an_interrupted_run_goes_on_without_a_second_probe(weights, tmp_path):
+    found = told_apart()
+    np.savez(tmp_path / "tiny.npz", images=found.pictures.pixels, labels=found.targets)
+    wishes = Wishes(data=str(tmp_path / "tiny.npz"), start=str(weights), budget=Budget(steps=4), changes={"threads": 1})
+    train(plan(wishes), tmp_path / "run", Display(), started=0.0)
+    resume(tmp_path / "run", Display(), started=0.0)
+    rows = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert rows.count('"probe"') == 1
+
+
+@pytest.mark.parametrize(("seconds", "frozen"), [(1e6, 0), (0.0, 6), (None, 0)])
+def test_as_many_blocks_are_trained_as_time_allows(session, seconds, frozen):
+    probed = probe(session, start_model(session.settings))
+    assert blocks_to_freeze(session, probed, seconds) == frozen
+
+
+def test_freeze_nothing_by_default():
+    model = create_model("Ti/8", image_size=16, depth=2, num_classes=3)
+    freeze(model, 0)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_ridge_head_in_the_model_answers_as_the_ridge(session):
+    model = start_model(session.settings)
+    train_features = features(session, model, "train")
+    head = fit_ridges(train_features.values, train_features.targets, 3, STRENGTHS)[3]
+    set_head(model, head)
+    images = next(iter(session.evaluation_loader("train"))).images
+    with torch.inference_mode():
+        found = model(images).numpy()
+    np.testing.assert_allclose(found, head(train_features.values[: len(found)]), atol=1e-4)
