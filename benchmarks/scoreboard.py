@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
+RELIABILITY = "tests/reliability"
 
 
 class Family(NamedTuple):
@@ -29,7 +30,20 @@ class Family(NamedTuple):
 FAMILIES = {
     family.name: family
     for family in (
-        Family("D1", "bad and odd pictures", "46 bad refused, 14 odd right, 0 of 1,000 good lost", ("tests/data",)),
+        Family("T1", "kill -9 in training", "200 kills, all bit-equal, 0 lost", (f"{RELIABILITY}/test_kills.py",)),
+        Family("T2", "SIGTERM", "50 saved, ended within 2 s", (f"{RELIABILITY}/test_sigterm.py",)),
+        Family("T3", "damaged checkpoints", "120 passed over", (f"{RELIABILITY}/test_damaged_checkpoints.py",)),
+        Family("T4", "full disk", "30, checkpoint intact, no debris", (f"{RELIABILITY}/test_full_disk.py",)),
+        Family("T5", "durability order", "every save path", (f"{RELIABILITY}/test_durability.py",)),
+        Family("T7", "NaN, memory caps", "12 named, 5 advised", (f"{RELIABILITY}/test_not_a_number.py",)),
+        Family("T8", "determinism", "9 runs, 1 hash", (f"{RELIABILITY}/test_determinism.py",)),
+        Family(
+            "D1",
+            "bad and odd pictures",
+            "46 bad refused, 14 odd right, 0 of 1,000 good lost",
+            ("tests/data/test_images.py", "tests/data/test_odd_images.py"),
+        ),
+        Family("D2", "faults of data sets", "24 of 24", ("tests/data/test_dataset_faults.py",)),
         Family("M1", "hostile model files", "40 by every path, 0 events", ("tests/weights/test_safe.py",)),
         Family("M2", "fuzzed weight files", "100,000, only our errors", ("tests/weights/test_safe_fuzz.py",)),
         Family("N1", "parity with peers", "<= 1e-5, 0 flips in 200 each", ("tests/parity",)),

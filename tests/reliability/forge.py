@@ -99,6 +99,8 @@ class Forge:
 
 
 def _serve() -> None:
+    import torch._dynamo  # noqa: F401 # which torch imports when an optimiser is made
+
     import vitrail.cli.train
     import vitrail.train.job  # noqa: F401
     from vitrail.cli.main import main

@@ -102,11 +102,11 @@ def kinds(run):
 
 
 def test_a_probe_stays_in_the_log(transferred):
-    assert kinds(transferred)[:2] == ["probe", "probe"]
+    assert kinds(transferred)[0] == "probe"
 
 
 def test_with_all_checkpoints_damaged_a_transfer_starts_from_its_weights_again(transferred, monkeypatch):
-    before = load(transferred).model.state_dict()
+    before, rows = load(transferred).model.state_dict(), kinds(transferred)
     for folder in (transferred / "checkpoints").iterdir():
         (folder / "manifest.json").unlink()
     assert not checkpoint.has_whole(transferred / "checkpoints")
@@ -115,7 +115,7 @@ def test_with_all_checkpoints_damaged_a_transfer_starts_from_its_weights_again(t
     monkeypatch.setattr(job, "probe", lambda *given: (probes.append(given), plain(*given))[1])
     job.resume(transferred, Quiet(), started=time.monotonic())
     assert len(probes) == 1
-    assert kinds(transferred).count("probe") == 2
+    assert kinds(transferred) == rows
     after = load(transferred).model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
 

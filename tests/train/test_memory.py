@@ -37,7 +37,13 @@ def test_other_errors_pass():
 
 
 @pytest.mark.parametrize(
-    "said", ["CUDA out of memory. Tried", "DefaultCPUAllocator: can't allocate memory", "std::bad_alloc"]
+    "said",
+    [
+        "CUDA out of memory. Tried",
+        "DefaultCPUAllocator: can't allocate memory",
+        "std::bad_alloc",
+        "could not create a primitive",
+    ],
 )
 def test_what_is_said_on_other_machines(said):
     assert is_out_of_memory(RuntimeError(said))

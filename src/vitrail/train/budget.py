@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 PLANS = 100  # how often minutes are planned anew in a run
+FIRST_STEPS = 20  # planned one by one: the very first take longer than all that follow
 
 
 class Pace(Protocol):
@@ -66,7 +67,7 @@ class Seconds:
         self._clock = clock
         self.progress, self._rate = 0.0, 0.0
         self._start = self._planned = clock()
-        self._since_plan = 0
+        self._since_plan = self._taken = 0
 
     @property
     def elapsed(self) -> float:
@@ -81,9 +82,9 @@ class Seconds:
         self.budget = max(0.0, self.whole - seconds)
 
     def advance(self) -> None:
-        self._since_plan += 1
+        self._since_plan, self._taken = self._since_plan + 1, self._taken + 1
         now = self._clock()
-        if not self._rate or now - self._planned >= self.budget / PLANS:
+        if self._taken <= FIRST_STEPS or now - self._planned >= self.budget / PLANS:
             self._plan(now)
         self.progress = min(1.0, self.progress + self._rate)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 from typing import NamedTuple
 
+from vitrail.data.catalog import CATALOG
 from vitrail.evaluate.calibration import calibrated, fit_temperature, fit_thresholds
 from vitrail.evaluate.evaluation import Evaluation, evaluate_predictions
 from vitrail.evaluate.unknown import fit_unknown
@@ -100,10 +103,9 @@ def _facts(session: Session, artefact: Artefact, evaluation: Evaluation, split: 
 
 def commands(session: Session) -> list[tuple[str, str]]:
     """What to type next."""
-    folder, data = session.run.folder, session.settings.data
-    return [
-        ("Predict", f"vitrail predict {folder} PICTURE..."),
-        ("Evaluate", f"vitrail evaluate {folder} {data}"),
-        ("Look inside", f"vitrail inspect {folder}"),
-        ("Train on from these weights", f"vitrail train {data} --from {folder} --minutes 20"),
-    ]
+    folder, data = shlex.quote(str(session.run.folder)), session.settings.data
+    found = [("Predict", f"vitrail predict {folder} PICTURE..."), ("Look inside", f"vitrail inspect {folder}")]
+    if Path(data).exists() or data in CATALOG:  # arrays given in Python have no name that a command could take
+        found.append(("Evaluate", f"vitrail evaluate {folder} {shlex.quote(data)}"))
+        found.append(("Train on", f"vitrail train {shlex.quote(data)} --from {folder} --minutes 20"))
+    return found

@@ -102,7 +102,14 @@ def with_validation(examples: Examples, val: float | None, seed: int) -> Example
     share = min(0.1, MOST_VALIDATION / max(1, len(examples.split("train")))) if val is None else val
     if share <= 0 and "val" not in examples.splits:
         raise ConfigError("nothing is left to validate on", fix="give --val 0.1")
-    return split_examples(examples, val=share, seed=seed)
+    found = split_examples(examples, val=share, seed=seed)
+    if not len(found.splits.get("val", ())):
+        raise ConfigError(
+            "no class has two pictures, so none can be held back to validate on",
+            where=examples.name,
+            fix="add pictures",
+        )
+    return found
 
 
 def train(

@@ -280,9 +280,9 @@ class Trainer:
         self._next_validation = self._when_next(score.seconds)
 
     def _when_next(self, cost: float) -> float:
-        """After a tenth of the run, or later if that would spend more than a fiftieth of it on validating."""
+        """After a tenth of the run, or later if that would spend more than a twenty-fifth of it on validating."""
         speed = self.pace.progress / max(1e-9, self.state.seconds)
-        return self.pace.progress + max(0.1, 50 * cost * speed if self.settings.budget.minutes else 0.0)
+        return self.pace.progress + max(0.1, 25 * cost * speed if self.settings.budget.minutes else 0.0)
 
     # ---- memory
 

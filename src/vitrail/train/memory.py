@@ -27,7 +27,16 @@ def explained(settings: TrainSettings) -> Iterator[None]:
         ) from error
 
 
+SAID = (
+    "not enough memory",
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate",
+    "bad_alloc",
+    "could not create a primitive",  # oneDNN, which says no more than that
+)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     said = str(error).lower()
-    words = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate", "bad_alloc")
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in said for word in words)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in said for words in SAID)

@@ -42,7 +42,7 @@ class Session:
         self.settings, self.reasons, self.run, self.display = plan.settings, plan.reasons, run, display
         self.typical_size = plan.size
         self.started = time.monotonic() if started is None else started
-        torch.set_num_threads(self.settings.threads or os.cpu_count() or 1)
+        torch.set_num_threads(self.settings.threads or torch.get_num_threads())
         self.examples = self._read_once(plan.examples)
         self.channels = self.settings.model.channels
 

@@ -91,7 +91,7 @@ class TrainSettings(Config):
         budget = next(f"{value:g} {name}" for name, value in self.budget.to_dict().items() if value is not None)
         rows = [
             ("model", _model_words(self.model), "model"),
-            ("pictures", f"{self.image.size[0]}x{self.image.size[1]}, {self.model.channels} channels", "image"),
+            ("pictures", f"{self.image.size[0]}x{self.image.size[1]}, {_channel_words(self.model.channels)}", "image"),
             ("augment", _augment_words(self.augment), "augment"),
             ("optimiser", f"{self.optim.name}, learning rate {self.optim.lr:g}, {self.optim.schedule}", "optim"),
             ("batch", f"{self.batch_size * self.accumulate} pictures", "batch_size"),
@@ -127,6 +127,10 @@ class TrainSettings(Config):
             one_of("model.kind", kind, tuple(kinds))
             values["model"] = kinds[kind].from_dict({k: v for k, v in model.items() if k != "kind"})
         return values
+
+
+def _channel_words(channels: int) -> str:
+    return {1: "grey", 3: "colour"}.get(channels, f"{channels} channels")
 
 
 def _augment_words(augment: Augmentation) -> str:
