@@ -13,6 +13,7 @@ from PIL import Image
 from vitrail.cli.main import main
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = "bench|cli|data|evaluate|explain|methods|model|page|predict|report|train|weights"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -66,5 +67,5 @@ def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if not target.startswith("http"):
             assert ((ROOT / document).parent / target).exists(), target
-    for name in re.findall(r"`((?:model|weights|cli|explain|data|bench|train|report|evaluate|predict|methods|page)/[\w./]+\.py)`", text):
+    for name in re.findall(rf"`((?:{PACKAGES})/[\w./]+\.py)`", text):
         assert (ROOT / "src" / "vitrail" / name).exists(), name
