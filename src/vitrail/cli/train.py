@@ -63,7 +63,7 @@ class Options:
     device
         cpu, cuda or mps; the best there is if not given.
     seed
-        Of everything that is random.
+        Of everything that is random; 0 if not given.
     log
         Also write curves for TensorBoard into the run, or send them to Weights & Biases.
     json
@@ -87,7 +87,7 @@ class Options:
     dry_run: bool = False
     workers: int | None = None
     device: str | None = None
-    seed: int = 0
+    seed: int | None = None
     log: Literal["tensorboard", "wandb"] | None = None
     json: bool = False
 
@@ -164,7 +164,7 @@ def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wish
         budget = settings.get("budget", {})
     given = {name: value for name, value in budget.items() if value is not None}
     balance = None if options.balance == "auto" else options.balance
-    stated = {"batch_size": options.batch_size, "workers": options.workers, "balance": balance}
+    stated = {"batch_size": options.batch_size, "workers": options.workers, "balance": balance, "seed": options.seed}
     return Wishes(
         data=str(source),
         budget=Budget.from_dict(given or {"minutes": DEFAULT_MINUTES}),
@@ -175,7 +175,7 @@ def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wish
         val=options.val,
         device=options.device,
         paper=options.paper,
-        seed=options.seed,
+        seed=options.seed or 0,
         changes={name: value for name, value in stated.items() if value is not None} | changes,
     )
 

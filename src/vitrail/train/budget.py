@@ -65,7 +65,7 @@ class Seconds:
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.whole = self.budget = max(0.0, seconds)
         self._clock = clock
-        self.progress, self._rate = 0.0, 0.0
+        self.progress, self._rate, self._a_step = 0.0, 0.0, 0.0
         self._start = self._planned = clock()
         self._since_plan = self._taken = 0
 
@@ -89,8 +89,11 @@ class Seconds:
         self.progress = min(1.0, self.progress + self._rate)
 
     def _plan(self, now: float) -> None:
-        seconds_a_step = max(1e-9, (now - self._planned) / self._since_plan)
-        steps = max(1.0, (self.budget - self.elapsed) / seconds_a_step)
+        measured = max(1e-9, (now - self._planned) / self._since_plan)
+        # Smoothed, or a validation between two steps would be taken for the steps' own speed.
+        known = self._taken > FIRST_STEPS and self._a_step > 0
+        self._a_step = 0.75 * self._a_step + 0.25 * measured if known else measured
+        steps = max(1.0, (self.budget - self.elapsed) / self._a_step)
         self._rate = (1.0 - self.progress) / (steps + 1)  # the step just taken counts as well
         self._planned, self._since_plan = now, 0
 

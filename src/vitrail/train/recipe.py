@@ -16,6 +16,7 @@ from vitrail.model.sizes import ModelConfig, model_config
 from vitrail.train.optim import OptimSettings
 from vitrail.train.settings import Budget, TrainSettings
 
+BATCH = 64
 GRID = 8  # patches a side that a small model from scratch aims at
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DIRECTIONAL = ("left", "right", "arrow")
@@ -87,7 +88,7 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
         optim=OptimSettings(name="muon", lr=3e-3, schedule="linear", warmup=0.05),
         regularise=_regularisation(epochs, facts),
         budget=budget,
-        batch_size=min(64, max(8, facts.pictures // 16)),
+        batch_size=min(BATCH, max(8, facts.pictures // 16)),
         average=0.99,
         balance="weights" if facts.imbalance > 3 and not facts.multi_label else "none",
         device=facts.device,
@@ -233,7 +234,7 @@ def _expected_epochs(facts: Facts, budget: Budget, model: ModelConfig, minutes: 
     if budget.epochs is not None:
         return budget.epochs
     if budget.steps is not None:
-        return budget.steps * 256 / max(1, facts.pictures)
+        return budget.steps * BATCH / max(1, facts.pictures)
     return minutes * 60 * _pictures_a_second(model) / max(1, facts.pictures)
 
 
