@@ -282,7 +282,8 @@ class Trainer:
     def _when_next(self, cost: float) -> float:
         """After a tenth of the run, or later if that would spend more than a twenty-fifth of it on validating."""
         speed = self.pace.progress / max(1e-9, self.state.seconds)
-        return self.pace.progress + max(0.1, 25 * cost * speed if self.settings.budget.minutes else 0.0)
+        following = self.pace.progress + max(0.1, 25 * cost * speed if self.settings.budget.minutes else 0.0)
+        return following if following <= 0.9 else 1.0  # the last step is validated in any case
 
     # ---- memory
 
