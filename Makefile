@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: help demo test lint bench scoreboard clean
 
 help:
-	@echo "make demo        pictures to classifier to report, in about 6 minutes"
+	@echo "make demo        pictures to classifier to report; trains for 5 minutes"
 	@echo "make test        lint, types, layers and the whole test suite"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make bench       speed and memory beside timm, transformers and vit-pytorch (an hour or two)"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,6 @@ from vitrail.report.facts import RunFacts
 from vitrail.report.report import page as report_page
 
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 DESKTOP = {"width": 1400, "height": 900}
 WIDTHS = (320, 390, 800, 1180, 1400, 2560)
@@ -45,14 +41,6 @@ LEAST_CONTRAST = """() => {
   });
   return ratios.sort((x, y) => x[0] - y[0])[0];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[api.Browser]:
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 class Opened:

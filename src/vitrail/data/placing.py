@@ -23,10 +23,10 @@ def placing(target: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         for path in (temporary, *temporary.rglob("*")):
-            _sync(path)
+            sync(path)
         if not (temporary.is_dir() and target.is_dir()):
             temporary.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     except OSError as error:
         raise FileError(
             f"cannot be written: {error.strerror or error}", where=target, fix="check the folder and the free space"
@@ -37,10 +37,12 @@ def placing(target: Path) -> Iterator[Path]:
             temporary.unlink()
 
 
-def _sync(path: Path) -> None:
-    if path.is_dir() and not hasattr(os, "O_DIRECTORY"):  # Windows has no way to sync a folder
+def sync(path: Path) -> None:
+    """Make a file's content, or the names inside a folder, survive a power cut."""
+    folder = path.is_dir()
+    if folder and not hasattr(os, "O_DIRECTORY"):  # Windows has no way to sync a folder
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

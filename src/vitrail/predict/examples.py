@@ -11,6 +11,7 @@ from vitrail.data.labels import fit_classes, listed
 from vitrail.data.prepare import draft_size, prepare
 from vitrail.errors import ConfigError, FileError, ImageError
 from vitrail.evaluate.evaluation import Evaluation, evaluate_predictions
+from vitrail.predict.engines import Engine
 from vitrail.predict.many import BATCH_SIZE, THREADS, Logits, stream_logits
 from vitrail.predict.predictor import Predictor
 
@@ -48,7 +49,9 @@ def evaluate_examples(
     if not examples.multi_label:
         indices = indices[examples.targets[indices] != NO_LABEL]
     logits, kept = [], []
-    for index, found in _answers(predictor, examples, indices.tolist(), batch_size, threads):
+    for index, found in stream_examples(
+        predictor.engine, predictor, examples, indices.tolist(), batch_size=batch_size, threads=threads
+    ):
         if isinstance(found, ImageError):
             complain(found)
         else:
@@ -72,12 +75,19 @@ def evaluate_examples(
     )
 
 
-def _answers(
-    predictor: Predictor, examples: Examples, indices: list[int], batch_size: int, threads: int
+def stream_examples(
+    engine: Engine,
+    predictor: Predictor,
+    examples: Examples,
+    indices: list[int],
+    *,
+    threads: int,
+    batch_size: int = BATCH_SIZE,
 ) -> Iterator[tuple[int, Logits | ImageError]]:
+    """What an engine answers to some of the examples, read as the predictor reads pictures, in order."""
     steps = predictor.preprocessing
 
     def read(index: int) -> Pixels:
         return prepare(examples.pictures.read(index, channels=predictor.channels, draft=draft_size(steps)), steps)
 
-    return stream_logits(predictor.engine, read, indices, batch_size=batch_size, threads=threads)
+    return stream_logits(engine, read, indices, batch_size=batch_size, threads=threads)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from vitrail.data.doctor_parts import Finding
 from vitrail.data.examples import NO_LABEL, Examples, Pixels
 from vitrail.data.labels import count
-from vitrail.data.prepare import draft_size, normalise, prepare
+from vitrail.data.prepare import normalise
 from vitrail.errors import ConfigError, ImageError
 from vitrail.evaluate.suspects import FOLDS, likely_wrong, out_of_fold
-from vitrail.predict.many import stream_logits
+from vitrail.predict.examples import stream_examples
 from vitrail.predict.predictor import Predictor
 
 
@@ -75,13 +75,9 @@ def _features(
     examples: Examples, predictor: Predictor, indices: list[int], threads: int, advance: Callable[[], None]
 ) -> tuple[list[int], NDArray[np.float32]]:
     """Of the pictures that can be opened: which they are, and N x D."""
-    steps = predictor.preprocessing
-
-    def read(index: int) -> Pixels:
-        return prepare(examples.pictures.read(index, channels=predictor.channels, draft=draft_size(steps)), steps)
-
     kept, found = list[int](), list[NDArray[np.float32]]()
-    for index, features in stream_logits(_Features(predictor), read, indices, threads=threads):
+    answers = stream_examples(_Features(predictor), predictor, examples, indices, threads=threads)
+    for index, features in answers:
         if not isinstance(features, ImageError):
             kept.append(index)
             found.append(features)

@@ -24,8 +24,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from vitrail.data.placing import sync
 from vitrail.errors import FileError
-from vitrail.weights.durable import sync_folder, write_safetensors, write_text
+from vitrail.weights.durable import write_safetensors, write_text
 
 TENSORS, STATE, MANIFEST = "tensors.safetensors", "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d{8,})")
@@ -45,7 +46,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True)
-            sync_folder(folder.parent)
+            sync(folder.parent)
         temporary.mkdir()
         try:
             _write(temporary, step, tensors, state)
@@ -72,7 +73,7 @@ def _take_name(temporary: Path, final: Path) -> None:
         final.rename(temporary / "replaced")
     temporary.rename(final)
     shutil.rmtree(final / "replaced", ignore_errors=True)
-    sync_folder(final.parent)
+    sync(final.parent)
 
 
 def _prune(folder: Path, step: int, keep: int) -> None:

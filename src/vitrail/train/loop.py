@@ -175,7 +175,7 @@ class Trainer:
 
     def _factor(self) -> float:
         optim = self.settings.optim
-        # The first step of a warm-up has a rate too: half a step's worth.
+        # The first step of a warm-up has a rate too, or it would be taken for nothing.
         least = 0.5 / max(1.0, self.pace.steps_left()) if self.state.step == 0 else 0.0
         return max(least, learning_rate(optim.schedule, self.pace.progress, optim.warmup))
 

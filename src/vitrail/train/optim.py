@@ -125,10 +125,10 @@ def decays(name: str, parameter: Tensor) -> bool:
 
 def _groups(named: dict[str, nn.Parameter], settings: OptimSettings, split_qkv: bool = False) -> list[dict[str, Any]]:
     """Weights that are treated alike, in the order of their names: decay or not, rate, parts of a fused matrix."""
-    top = 1 + max((_layer(name) or 0 for name in named), default=0)
+    top = 1 + max((layer_of(name) or 0 for name in named), default=0)
     groups: dict[tuple[bool, float, int], list[nn.Parameter]] = {}
     for name, parameter in sorted(named.items()):
-        layer = _layer(name)
+        layer = layer_of(name)
         scale = settings.layer_decay ** (top - (top if layer is None else layer))
         parts = 3 if split_qkv and ".qkv." in name else 1
         groups.setdefault((decays(name, parameter), scale, parts), []).append(parameter)
@@ -138,7 +138,7 @@ def _groups(named: dict[str, nn.Parameter], settings: OptimSettings, split_qkv: 
     ]
 
 
-def _layer(name: str) -> int | None:
+def layer_of(name: str) -> int | None:
     """0 for what stands before the blocks, 1 for the first block, ...; None for what stands after them."""
     if match := _BLOCK.search(name):
         return int(match[1]) + 1
@@ -154,7 +154,7 @@ class Muon(Optimizer):
     """Momentum, made orthogonal, as a step (Jordan et al. 2024), scaled to the size of AdamW's (Moonlight).
 
     The same update as `torch.optim.Muon`, which works in bfloat16 and one matrix at a time; in single precision with
-    all matrices of a shape stacked it is 4 times faster on a CPU, which has no bfloat16 products (LOG.md). The q, k
+    all matrices of a shape stacked it is several times faster on a CPU without bfloat16 products (LOG.md). The q, k
     and v of a fused matrix are made orthogonal each for itself.
     """
 

@@ -1,6 +1,6 @@
 """Settings chosen from the data and the budget, each with its reason; whatever the user states stands above them.
 
-The tables are measured: LOG.md has the runs behind them.
+Starting points from published recipes; what was measured since is in LOG.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Shape(NamedTuple):
     mlp_dim: int
 
 
-# Minutes of two cores, at most, and the model that makes most of them.
+# Minutes of two cores, at most, and the model for them.
 SHAPES_BY_MINUTES = (
     (6, Shape(64, 6, 2, 128)),
     (20, Shape(96, 6, 3, 192)),
@@ -99,7 +99,7 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "augment": f"for about {epochs:.0f} epochs",
         "balance": f"the largest class is {facts.imbalance:.1f} times the smallest",
-        "optim": "Muon learns most a minute (LOG.md)",
+        "optim": "Muon for the matrices of the blocks, AdamW for the rest",
         "batch_size": "small ones learn most a minute (LOG.md)",
     }
     return Choice(settings, reasons)
@@ -239,7 +239,7 @@ def _expected_epochs(facts: Facts, budget: Budget, model: ModelConfig, minutes: 
 
 
 def _pictures_a_second(model: ModelConfig) -> float:
-    """A rough guess for two cores: 50 GFLOP/s, three forward passes of which patch dropout leaves 60 % (LOG.md)."""
+    """A rough guess for two cores: 50 GFLOP/s, three forward passes of which patch dropout leaves 60 %."""
     if not isinstance(model, ViTConfig):
         return 50.0
     tokens = model.grid[0] * model.grid[1]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from vitrail.config import ViTConfig
 from vitrail.model import Model
+from vitrail.train.optim import layer_of
 from vitrail.train.probe import Probed
 from vitrail.train.session import Session
 from vitrail.train.settings import TrainSettings
@@ -13,7 +12,6 @@ from vitrail.weights.adapt import build_with, new_task
 from vitrail.weights.load import load
 
 ENOUGH_EPOCHS = 4.0  # fewer are not worth training more blocks for
-_BLOCK = re.compile(r"^blocks\.(\d+)\.")
 
 
 def start_model(settings: TrainSettings) -> Model:
@@ -38,9 +36,8 @@ def freeze(model: Model, blocks: int) -> None:
     if not blocks:
         return
     for name, parameter in model.named_parameters():
-        match = _BLOCK.match(name)
-        before = name.startswith(("patch_embed.", "cls_token", "reg_token", "pos_embed"))
-        parameter.requires_grad_(not (before or (match and int(match[1]) < blocks)))
+        layer = layer_of(name)
+        parameter.requires_grad_(layer is None or layer > blocks)
 
 
 def blocks_to_freeze(session: Session, probed: Probed, seconds: float | None) -> int:

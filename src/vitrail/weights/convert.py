@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from vitrail.config import ViTConfig
+from vitrail.data.placing import sync
 from vitrail.errors import CheckFailed, ConfigError, FileError, WeightsError
 from vitrail.model.sizes import CATALOG, model_config
 from vitrail.weights import huggingface
 from vitrail.weights.artefact import Artefact, golden_images
-from vitrail.weights.durable import sync_folder, write_atomically, write_safetensors, write_text
+from vitrail.weights.durable import write_atomically, write_safetensors, write_text
 from vitrail.weights.formats import FORMATS, format_named
 from vitrail.weights.load import load
 
@@ -187,4 +188,4 @@ def _move_into_place(draft: Path, target: Path) -> None:
     if draft.is_dir() and target.exists():
         target.replace(draft.parent / "replaced")
     draft.replace(target)
-    sync_folder(target.parent)
+    sync(target.parent)

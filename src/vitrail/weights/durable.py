@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
+from vitrail.data.placing import sync
 from vitrail.errors import FileError
 
 
@@ -28,11 +29,11 @@ def write_atomically(path: str | os.PathLike[str], writer: Callable[[Path], None
         try:
             writer(temporary)
             temporary.chmod(mode)  # a writer may put a private file in its place, as safetensors does
-            _sync(temporary, os.O_RDWR)
+            sync(temporary)
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(target.parent)
+        sync(target.parent)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise FileError(
@@ -74,17 +75,3 @@ def _create(path: Path) -> int:
     """An empty file, and the mode that the umask gave it: `tempfile` would make one for the owner only."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     return path.stat().st_mode & 0o777
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
-    if hasattr(os, "O_DIRECTORY"):  # Windows has no way to sync a folder
-        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
