@@ -125,8 +125,17 @@ def test_ranks_share_a_batch_that_does_not_depend_on_their_number(examples: Exam
         assert set(images) == set(whole.indices.tolist())
         for index, image in zip(whole.indices.tolist(), whole.images, strict=True):
             assert torch.equal(images[index], image)
-    with pytest.raises(ConfigError, match="batch_size=7 cannot be shared by 2 processes; use a multiple of 2"):
-        training(examples, batch_size=7, world=2)
+    with pytest.raises(ConfigError, match="batch_size=2 cannot be shared by 3 processes; use at least 3"):
+        training(examples, batch_size=2, world=3)
+
+
+def test_shares_may_differ_and_come_even_where_they_are_empty(examples: Examples) -> None:
+    alone = training(examples, batch_size=7).batches(0)
+    shares = [training(examples, batch_size=7, rank=rank, world=2).batches(0) for rank in range(2)]
+    for whole, *parts in zip(alone, *shares, strict=True):
+        assert torch.cat([part.indices for part in parts]).sort().values.equal(whole.indices.sort().values)
+    last = [training(examples, batch_size=29, rank=r, world=3, drop_last=False).batches(0, start=1) for r in range(3)]
+    assert [[len(batch.images) for batch in share] for share in last][1:] == [[0], [0]]
 
 
 def test_balance_draws_by_weight_and_augments_each_time_anew() -> None:

@@ -78,12 +78,14 @@ class Forge:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
-    def start(self, *words: object, limits: dict[str, int] | None = None) -> Child:
+    def start(
+        self, *words: object, limits: dict[str, int] | None = None, environment: dict[str, str] | None = None
+    ) -> Child:
         """`vitrail WORDS`; `limits` as the resource module names them: {"RLIMIT_FSIZE": 4096}."""
         self._count += 1
         said = self._folder / f"said-{self._count}"
-        number = self.ask({"words": [str(word) for word in words], "said": str(said), "limits": limits or {}})
-        return Child(self, number, said)
+        more = {"limits": limits or {}, "environment": environment or {}}
+        return Child(self, self.ask({"words": [str(word) for word in words], "said": str(said), **more}), said)
 
     def memory(self) -> int:
         """Bytes of address space that a command begins with."""
@@ -135,6 +137,7 @@ def _become(question: dict[str, Any], main: Callable[[list[str]], int]) -> None:
             os.dup2(descriptor, stream)
         for name, limit in question["limits"].items():
             resource.setrlimit(getattr(resource, name), (limit, resource.RLIM_INFINITY))
+        os.environ.update(question["environment"])
         code = main(question["words"])
     except BaseException:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from vitrail.data.loader import TrainingLoader
 from vitrail.methods.supervised import Regularisation, Supervised
 from vitrail.model import build
 from vitrail.train.budget import Pace, Steps
+from vitrail.train.distributed import world
 from vitrail.train.loop import Score, Trainer
 from vitrail.train.optim import OptimSettings
 from vitrail.train.run import Run
@@ -81,16 +82,31 @@ class Kept:
         self.weights.append({name: tensor.clone() for name, tensor in module.state_dict().items()})
 
 
-def trainer(folder: Path, chosen: TrainSettings | None = None, pace: Pace | None = None, **parts: Any) -> Trainer:
+def trainer(
+    folder: Path,
+    chosen: TrainSettings | None = None,
+    pace: Pace | None = None,
+    pictures: Examples | None = None,
+    method: torch.nn.Module | None = None,
+    **parts: Any,
+) -> Trainer:
     """A trainer on a new or an earlier run in `folder`. Close its run when done."""
     chosen = chosen or settings()
     torch.manual_seed(chosen.seed)
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = examples()
+    here = world()
     loader = TrainingLoader(
-        pictures, "train", chosen.image, chosen.augment, batch_size=chosen.batch_size, channels=3, seed=chosen.seed
+        pictures or examples(),
+        "train",
+        chosen.image,
+        chosen.augment,
+        batch_size=chosen.batch_size,
+        channels=3,
+        seed=chosen.seed,
+        rank=here.rank,
+        world=here.size,
     )
-    method = Supervised(build(chosen.model), 3, chosen.regularise, chosen.seed, None)
+    method = method or Supervised(build(chosen.model), 3, chosen.regularise, chosen.seed, None)
     kept = Kept()
     usual = {"validate": kept.validate, "keep_best": kept.keep}
     budget = pace or Steps(chosen.budget.steps or 12)

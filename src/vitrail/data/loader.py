@@ -40,9 +40,9 @@ class TrainingLoader:
     """A split in a new order in every epoch, augmented.
 
     `batch_size` is that of all ranks together: rank r of `world` takes every world-th picture of each batch, from the
-    r-th on, so that what a batch is made of does not depend on how many share it. With `balance`, one weight for each
-    picture of the split, an epoch is as many pictures drawn with replacement. `drop_last` leaves out the rest of an
-    epoch that is less than a batch, unless that would be all there is.
+    r-th on, so that what a batch is made of does not depend on how many share it; a share can be empty. With
+    `balance`, one weight for each picture of the split, an epoch is as many pictures drawn with replacement.
+    `drop_last` leaves out the rest of an epoch that is less than a batch, unless that would be all there is.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class TrainingLoader:
         world: int = 1,
         drop_last: bool = True,
     ) -> None:
-        if batch_size < 1 or batch_size % world:
+        if batch_size < world:
             raise ConfigError(
-                f"batch_size={batch_size} cannot be shared by {world} processes", fix=f"use a multiple of {world}"
+                f"batch_size={batch_size} cannot be shared by {world} processes", fix=f"use at least {world}"
             )
         self._examples, self._indices, self._balance = examples, examples.split(split), balance
         if not len(self._indices):
@@ -90,7 +90,9 @@ class TrainingLoader:
             jobs.append(_Job(shared[self._rank :: self._world], epoch, pixels))
         for position, made in enumerate(self._crew.run(jobs), start + 1):
             self.position = position
-            yield from _batch(made, self._examples, self._normalise, self.bad)
+            batch = _batch(made, self._examples, self._normalise, self.bad)
+            if len(batch.indices) or self._world > 1:
+                yield batch
 
     def _draws(self, epoch: int) -> Indices:
         """The pictures of an epoch in order, each as index + n * (number of pictures) where it comes for the n-th time.
@@ -128,7 +130,9 @@ class EvaluationLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         for made in self._crew.run(self._jobs):
-            yield from _batch(made, self._examples, self._normalise, self.bad)
+            batch = _batch(made, self._examples, self._normalise, self.bad)
+            if len(batch.indices):
+                yield batch
 
 
 def _times_before(values: Indices) -> Indices:
@@ -167,15 +171,14 @@ class _Made(NamedTuple):
     error: VitrailError | None = None
 
 
-def _batch(made: _Made, examples: Examples, normalise: _Normalise, bad: dict[int, ImageError]) -> Iterator[Batch]:
-    """The batch that was made, or nothing if none of its pictures could be opened."""
+def _batch(made: _Made, examples: Examples, normalise: _Normalise, bad: dict[int, ImageError]) -> Batch:
+    """The batch that was made; without pictures if none of them could be opened."""
     if made.error is not None:
         raise made.error
     for index, error in made.bad.items():
         bad.setdefault(index, error)
-    if len(made.indices):
-        targets = torch.from_numpy(examples.targets[made.indices.numpy()])
-        yield Batch(normalise(made.pixels), targets, made.indices)
+    targets = torch.from_numpy(examples.targets[made.indices.numpy()])
+    return Batch(normalise(made.pixels), targets, made.indices)
 
 
 @dataclass(frozen=True)

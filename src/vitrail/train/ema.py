@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from vitrail.train.distributed import local
+
 Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
@@ -13,6 +15,7 @@ def averaged(module: nn.Module, decay: float) -> AveragedModel:
     """An average that forgets with `decay` a step; young averages forget faster, or they would remember the start."""
 
     def update(averages: Tensors, current: Tensors, count: Tensor | int) -> None:
+        averages, current = [local(tensor) for tensor in averages], [local(tensor) for tensor in current]
         if not averages[0].is_floating_point():  # a counter of BatchNorm
             torch._foreach_copy_(averages, current)
             return

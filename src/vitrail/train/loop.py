@@ -6,7 +6,8 @@
         optimizers.step()
 
 The rest of this file is what makes that trustworthy: it can be stopped and continued to the same bits, a loss that is
-not a number ends it before anything is spoilt, and the time spent waiting for data is known.
+not a number ends it before anything is spoilt, and the time spent waiting for data is known. Several processes run it
+together: each takes its share of every batch, and all do the same at the same step (distributed.py, gradients.py).
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from torch import Tensor, nn
 
 from vitrail.data.loader import Batch
 from vitrail.errors import EXIT_CHECK_FAILED, VitrailError
-from vitrail.train import checkpoint
+from vitrail.train import checkpoint, generators
 from vitrail.train.budget import Pace
+from vitrail.train.distributed import OneClock, Share, local, shares, world
 from vitrail.train.ema import averaged
+from vitrail.train.gradients import engine, split_like, whole_tensor
 from vitrail.train.interrupt import Interruption
 from vitrail.train.optim import Optimizers, build_optimizers
 from vitrail.train.run import Run
@@ -99,10 +102,14 @@ class Trainer:
         validate: Callable[[nn.Module], Score] | None = None,
         keep_best: Callable[[nn.Module], None] | None = None,
     ) -> None:
-        self.settings, self.method, self.loader, self.pace = settings, method, loader, pace
+        self.world = world()
+        self.settings, self.method, self.loader = settings, method, loader
+        self.pace = pace if self.world.size == 1 else OneClock(pace)
         self.run, self.watcher, self.validate, self.keep_best = run, watcher, validate, keep_best
-        self.optimizers: Optimizers = build_optimizers(method, settings.optim)
         self.average = averaged(method, settings.average) if settings.average else None
+        self.engine = engine(settings, method, [self.average.module] if self.average else [], self.world)
+        self.optimizers: Optimizers = build_optimizers(method, settings.optim)
+        generators.begin(self.world, settings.seed)
         self.scaler = torch.amp.GradScaler(settings.device, enabled=settings.precision == "float16")
         self.state = State()
         self._waited = self._worked = 0.0
@@ -126,9 +133,9 @@ class Trainer:
 
     def _epoch(self, interruption: Interruption) -> None:
         first, before = self.state.position == 0, self.state.step
-        batches = _steps(self.loader.batches(self.state.epoch, self.state.position), self.settings.accumulate)
+        batches = shares(self.loader.batches(self.state.epoch, self.state.position), self.method)
         asked = time.monotonic()
-        for group in batches:
+        for group in _steps(batches, self.settings.accumulate):
             start = time.monotonic()
             self._waited += start - asked
             loss = self._step(group)
@@ -145,25 +152,31 @@ class Trainer:
             )
         self.state.epoch, self.state.position = self.state.epoch + 1, 0
 
-    def _step(self, group: list[Batch]) -> float:
-        """One step of the optimisers, from one batch or several."""
+    def _step(self, group: list[Share]) -> float:
+        """One step of the optimisers, from one batch or several; this process's part of the loss."""
         self.method.train()
         rate = self.settings.optim.lr * self._factor()
         self.optimizers.set_rate(rate)
         total = 0.0
-        for batch in group:
-            batch = Batch(*(part.to(self.settings.device, non_blocking=True) for part in batch))
-            with self._precision():
-                loss = self.method(batch, self.state.epoch, self.state.step, self.pace.progress) / len(group)
-            self._check(loss, batch, "loss")
-            self.scaler.scale(loss).backward()
-            total += loss.item()
-            self.state.pictures += len(batch.indices)
+        for number, share in enumerate(group, 1):
+            with nullcontext() if number == len(group) else self.engine.step_goes_on():
+                total += self._backward(share, len(group))
         for optimizer in self.optimizers.parts:
             self.scaler.unscale_(optimizer)
         self._clip(group)
         self._update()
         return total
+
+    def _backward(self, share: Share, batches: int) -> float:
+        """Add the gradient of one batch of a step to the others'."""
+        batch = Batch(*(part.to(self.settings.device, non_blocking=True) for part in share.batch))
+        with self._precision():
+            loss = self.engine.forward(batch, self.state.epoch, self.state.step, self.pace.progress)
+        loss = loss * share.weight / batches
+        self._check(loss, batch, "loss")
+        self.scaler.scale(loss).backward()
+        self.state.pictures += share.pictures
+        return loss.item()
 
     def _update(self) -> None:
         for optimizer in self.optimizers.parts:
@@ -184,11 +197,11 @@ class Trainer:
             return nullcontext()
         return torch.autocast(self.settings.device, dtype=getattr(torch, self.settings.precision))
 
-    def _clip(self, group: list[Batch]) -> None:
+    def _clip(self, group: list[Share]) -> None:
         if self.settings.optim.clip:
             norm = torch.nn.utils.clip_grad_norm_(self.optimizers.parameters(), self.settings.optim.clip)
             if not self.scaler.is_enabled():  # a scaler skips such a step by itself
-                self._check(norm, group[-1], "gradient")
+                self._check(whole_tensor(norm), group[-1].batch, "gradient")
 
     def _check(self, value: Tensor, batch: Batch, what: str) -> None:
         if torch.isfinite(value):
@@ -200,7 +213,7 @@ class Trainer:
     def _check_weights(self) -> None:
         """Weights that are no numbers never become a checkpoint."""
         for name, tensor in self.method.state_dict().items():
-            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            if tensor.is_floating_point() and not torch.isfinite(local(tensor)).all():
                 raise self._failed(f"{name} is no longer finite after step {self.state.step}")
 
     def _failed(self, what: str) -> TrainingFailed:
@@ -219,16 +232,18 @@ class Trainer:
         self.state.position = self.loader.position
         now = time.monotonic()
         self.state.seconds = now - self._started
-        row = self._row(loss)
+        (whole,) = self.world.sum(loss / self.world.size)
+        row = self._row(whole)
         self.watcher.step(row, self.pace.steps_left())
         if now - self._logged_at >= LOG_SECONDS or self.pace.done:
             self.run.log(row)
             self._logged_at, self._waited, self._worked = now, 0.0, 0.0
-        if interruption.asked:
+        asked, due = self.world.sum(interruption.asked, self.world.first and self._save_is_due(now))
+        if asked:
             self.save()
             raise Interrupted(self.run.folder)
         self._validate_if_due()
-        if self._save_is_due(now):
+        if due:
             self.save()
 
     def _row(self, loss: float) -> dict[str, Any]:
@@ -254,7 +269,7 @@ class Trainer:
 
     def best_module(self) -> nn.Module:
         """The module whose weights are validated and kept: the average, where there is one."""
-        return self.method if self.average is None else self.average.module
+        return self.engine.whole(self.method if self.average is None else self.average.module)
 
     def _validate_if_due(self) -> None:
         if self.pace.progress >= self._next_validation and not self.pace.done:
@@ -264,8 +279,8 @@ class Trainer:
         if self.validate is None or self.state.validated == self.state.step:
             return
         self.state.validated = self.state.step
-        module = self.best_module().eval()
-        score = self.validate(module)
+        module, validate = self.best_module().eval(), self.validate
+        score = self.world.of_first(lambda: validate(module))
         if not math.isfinite(score.value):
             raise self._failed(f"the validation score is {score.value} after step {self.state.step}")
         better = self.state.best is None or score.value > self.state.best
@@ -274,10 +289,10 @@ class Trainer:
         self.run.log(row)
         if better:
             self.state.best, self.state.best_step = score.value, self.state.step
-            if self.keep_best is not None:
+            if self.keep_best is not None and self.world.first:
                 self.keep_best(module)
         self.watcher.validated(row, better)
-        self._next_validation = self._when_next(score.seconds)
+        self._next_validation = self.world.tell(self._when_next(score.seconds))
 
     def _when_next(self, cost: float) -> float:
         """After a tenth of the run, or later if that would spend more than a twenty-fifth of it on validating."""
@@ -296,7 +311,7 @@ class Trainer:
         if self.average is not None:
             tensors |= {f"average.{name}": tensor for name, tensor in self.average.state_dict().items()}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizers.tensors().items()}
-        tensors |= {f"random.{name}": tensor for name, tensor in random_state().items()}
+        tensors |= {f"random.{name}": tensor for name, tensor in generators.states(self.world).items()}
         state = {
             **asdict(self.state),
             "pace": self.pace.state(),
@@ -304,23 +319,25 @@ class Trainer:
             "next_validation": self._next_validation,
             "log_position": self.run.log_position(),
         }
-        checkpoint.save(self.run.checkpoints, self.state.step, tensors, state)
+        save = checkpoint.save_together if self.engine.sharded else checkpoint.save_by_first
+        save(self.run.checkpoints, self.state.step, tensors, state, self.world)
         self._saved_at, self._saved_step = time.monotonic(), self.state.step
 
     def resume(self) -> bool:
         """Continue from the newest checkpoint that is whole; False where there is none."""
-        found, faults = checkpoint.load_newest(self.run.checkpoints)
+        found, faults = checkpoint.load_together(self.run.checkpoints, self.world)
         for fault in faults:
             self.watcher.said(str(fault))
         if found is None:
             return False
         self.run.rewind_log(found.state["log_position"])
         parts = _by_prefix(found.tensors)
-        self.method.load_state_dict(parts["method"])
+        weights = self.method.state_dict()
+        self.method.load_state_dict(split_like(parts["method"], weights))
         if self.average is not None:
-            self.average.load_state_dict(parts["average"])
-        self.optimizers.restore(parts["optimizer"])
-        restore_random_state(parts["random"])
+            self.average.load_state_dict(split_like(parts["average"], self.average.state_dict()))
+        self.optimizers.restore(split_like(parts["optimizer"], weights))
+        generators.restore(parts["random"], self.world, self.settings.seed, found.step)
         state = dict(found.state)
         self.pace.restore(state.pop("pace"))
         self.scaler.load_state_dict(state.pop("scaler"))
@@ -331,9 +348,9 @@ class Trainer:
         return True
 
 
-def _steps(batches: Iterator[Batch], count: int) -> Iterator[list[Batch]]:
+def _steps(batches: Iterator[Share], count: int) -> Iterator[list[Share]]:
     """Batches by the `count` that one step takes; an incomplete last group is left out."""
-    group: list[Batch] = []
+    group: list[Share] = []
     for batch in batches:
         group.append(batch)
         if len(group) == count:
@@ -347,17 +364,3 @@ def _by_prefix(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
         prefix, rest = name.split(".", 1)
         parts[prefix][rest] = tensor
     return parts
-
-
-def random_state() -> dict[str, Tensor]:
-    """torch's generators, of the processor and of the GPU in use: dropout and stochastic depth draw from them."""
-    state = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
-
-
-def restore_random_state(state: dict[str, Tensor]) -> None:
-    torch.set_rng_state(state["cpu"])
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])

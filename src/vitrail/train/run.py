@@ -42,13 +42,14 @@ _HELD: set[IO[bytes]] = set()  # the locks of this process
 
 
 class Run:
-    """The folder of a run, held by one process at a time."""
+    """The folder of a run, held by one process at a time; others that train with it follow."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock: IO[bytes] | None = None
         self._log: IO[bytes] | None = None
         self.logger: Logger | None = None  # told every row as well
+        self._writes = True
 
     @classmethod
     def create(cls, folder: Path, *, overwrite: bool = False) -> Run:
@@ -75,6 +76,13 @@ class Run:
             raise FileError(f"this is not a run (it has no {CONFIG})", where=folder, fix="give the folder of a run")
         run = cls(folder)
         run.hold()
+        return run
+
+    @classmethod
+    def follow(cls, folder: Path) -> Run:
+        """The run that another process holds: it is read here, and nothing is written."""
+        run = cls(folder)
+        run._writes = False
         return run
 
     def hold(self) -> None:
@@ -107,12 +115,15 @@ class Run:
 
     def write_settings(self, settings: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
         values = _plain({**settings, "reasons": reasons})
-        write_text(self.folder / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        if self._writes:
+            write_text(self.folder / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
     # ---- what was measured on the way
 
     def log(self, row: Mapping[str, Any]) -> None:
         """One line of metrics.jsonl."""
+        if not self._writes:
+            return
         path, line = self.folder / METRICS, (json.dumps(row) + "\n").encode()
         try:
             self._log = self._log or path.open("ab", buffering=0)
@@ -131,7 +142,7 @@ class Run:
     def rewind_log(self, position: int) -> None:
         """Forget what was logged after a checkpoint: those steps are about to be taken again."""
         path = self.folder / METRICS
-        if path.exists() and path.stat().st_size > position:
+        if self._writes and path.exists() and path.stat().st_size > position:
             os.truncate(path, position)
 
     def metrics(self) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from vitrail.data.loader import EvaluationLoader, TrainingLoader
 from vitrail.errors import FileError, ImageError
 from vitrail.methods.supervised import Supervised
 from vitrail.model import Model
+from vitrail.train.distributed import beside, world
 from vitrail.train.facts import class_counts
 from vitrail.train.progress import Display
 from vitrail.train.run import Run
@@ -40,9 +41,9 @@ class Session:
 
     def __init__(self, plan: Plan, run: Run, display: Display, started: float | None = None) -> None:
         self.settings, self.reasons, self.run, self.display = plan.settings, plan.reasons, run, display
-        self.typical_size = plan.size
+        self.typical_size, self.source = plan.size, plan.examples  # as they were opened, at their own size
         self.started = time.monotonic() if started is None else started
-        torch.set_num_threads(self.settings.threads or torch.get_num_threads())
+        torch.set_num_threads(self.settings.threads or max(1, torch.get_num_threads() // beside()))
         self.examples = self._read_once(plan.examples)
         self.channels = self.settings.model.channels
 
@@ -70,7 +71,7 @@ class Session:
             wanted,
             self.settings.image,
             self.settings.model.channels,
-            limit_bytes=int(CACHE_SHARE * free_memory()),
+            limit_bytes=world().tell(int(CACHE_SHARE * free_memory() / beside())),  # or some would leave out more
             threads=os.cpu_count() or 1,
             progress=progress,
         )
@@ -81,6 +82,7 @@ class Session:
         return leave_out(examples.replace(pictures=cached), bad, self.display)
 
     def training_loader(self) -> TrainingLoader:
+        here = world()
         return TrainingLoader(
             self.examples,
             "train",
@@ -91,6 +93,8 @@ class Session:
             seed=self.settings.seed,
             workers=self.settings.workers,
             balance=sampling_weights(self.examples) if self.settings.balance == "sampler" else None,
+            rank=here.rank,
+            world=here.size,
         )
 
     def evaluation_loader(self, split: str) -> EvaluationLoader:
