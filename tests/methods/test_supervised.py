@@ -22,9 +22,12 @@ class Fixed(nn.Module):
         super().__init__()
         self.logits, self.seen = nn.Parameter(logits), []
 
-    def forward(self, images):
+    def features(self, images):
         self.seen.append(images)
         return self.logits
+
+    def classify(self, features):
+        return features
 
 
 def batch(targets, size=16):

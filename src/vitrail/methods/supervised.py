@@ -50,6 +50,13 @@ class Supervised(nn.Module):
             images, targets = self.mixing(images, targets, self.seed, epoch, step)
         return self._loss(self._logits(images, progress), targets, several=batch.targets.ndim == 2)
 
+    def mean_over(self, batch: Batch) -> float:
+        """What the mean loss of a batch is divided by: its pictures, or their weights where classes have some."""
+        weights = self.class_weights
+        if weights is None or batch.targets.ndim == 2 or self.mixing.active:
+            return float(len(batch.targets))
+        return float(weights[batch.targets.to(weights.device)].sum())
+
     def _targets(self, targets: Tensor) -> Tensor:
         """Class numbers as they are while each picture has one; B x classes where labels are soft or several."""
         if targets.ndim == 1 and self.mixing.active:
@@ -57,12 +64,15 @@ class Supervised(nn.Module):
         return targets.float() if targets.ndim == 2 else targets
 
     def _logits(self, images: Tensor, progress: float) -> Tensor:
+        return self.model.classify(self._features(images, progress))
+
+    def _features(self, images: Tensor, progress: float) -> Tensor:
         cheap = progress < self.settings.cheap_until
         if cheap and self.settings.small_images < 1:
             images = self._shrink(images)
         if not cheap or not self.settings.patch_dropout or not isinstance(self.model, ViT):
-            return self.model(images)
-        return self.model.classify(self.model.some_features(images, 1 - self.settings.patch_dropout))
+            return self.model.features(images)
+        return self.model.some_features(images, 1 - self.settings.patch_dropout)
 
     def _shrink(self, images: Tensor) -> Tensor:
         patch = self.model.config.patch_size if isinstance(self.model, ViT) else (1, 1)
