@@ -12,6 +12,7 @@ from PIL import Image
 
 from vitrail import load
 from vitrail.cli.main import main
+from vitrail.cli.train import Options, _wishes
 
 QUICK = ("--device", "cpu", "threads=1", "model.depth=1", "model.dim=32", "model.heads=2", "model.dim_head=16")
 STEPS = ("--steps", 3, *QUICK, "model.mlp_dim=32", "--batch-size", 8)
@@ -175,6 +176,12 @@ def test_settings_by_name(run, tmp_path):
     text = (tmp_path / "run" / "config.yaml").read_text()
     assert "lr: 0.001" in text
     assert "flip: false" in text
+
+
+def test_options_of_transfer_are_settings():
+    options = Options(freeze="3", lora=8, teacher="runs/teacher", distill="soft")
+    changes = _wishes("photos", {}, options).changes
+    assert changes == {"frozen_blocks": "3", "lora.rank": 8, "distill.teacher": "runs/teacher", "distill.kind": "soft"}
 
 
 def test_one_json_document(run, tmp_path):

@@ -12,6 +12,7 @@ import torch
 from train import tiny
 from vitrail.errors import ConfigError, FileError, ImageError
 from vitrail.train import checkpoint, job, session
+from vitrail.train.loop import Interrupted
 from vitrail.train.run import Run
 from vitrail.train.session import Plan, class_weights, leave_out, sampling_weights
 from vitrail.train.settings import Budget
@@ -122,12 +123,12 @@ def test_with_all_checkpoints_damaged_a_transfer_starts_from_its_weights_again(t
 
 def test_a_rehearsal_that_is_interrupted_offers_nothing_to_resume(data, monkeypatch):
     def interrupted(_):
-        raise job.Interrupted("somewhere")
+        raise Interrupted("somewhere")
 
     monkeypatch.setattr(job.Trainer, "fit", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         job.rehearse(job.plan(wishes(data)), Quiet())
-    assert not isinstance(caught.value, job.Interrupted)
+    assert not isinstance(caught.value, Interrupted)
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test"])
@@ -162,4 +163,4 @@ def test_more_epochs_are_more_steps(data):
     planned = job.plan(wishes(data, budget=Budget(epochs=2.5), changes={"accumulate": 3}))
     with_three = planned.settings
     run = Plan(planned.examples, with_three, {}, (16, 16))
-    assert job._pace(type("S", (), {"settings": run.settings}), 12).total == 10
+    assert job.pace_of(type("S", (), {"settings": run.settings}), 12).total == 10

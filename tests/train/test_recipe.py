@@ -78,10 +78,10 @@ def test_weights_keep_their_shape_and_their_pixels():
 
 
 def test_the_papers_protocol():
-    scratch = as_in_the_paper(from_scratch(facts(), Budget(epochs=300), 0)).settings
+    scratch = as_in_the_paper(from_scratch(facts(), Budget(epochs=300), 0), 5000).settings
     assert (scratch.model.stem, scratch.model.pool, scratch.model.positions) == ("none", "cls", "learned")
     assert (scratch.optim.name, scratch.optim.weight_decay, scratch.optim.lr) == ("adamw", 0.3, 3e-3)  # table 3
     tuned = from_weights(facts(), Budget(steps=500), 0, "w", model_config("B/16"))
-    paper = as_in_the_paper(Choice(*tuned)).settings
+    paper = as_in_the_paper(Choice(*tuned), 5000).settings
     assert (paper.optim.name, paper.optim.momentum, paper.optim.weight_decay) == ("sgd", 0.9, 0.0)  # table 4
     assert (paper.model.pool, paper.model.read_layers) == ("cls", ())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from contextlib import closing
 
 import numpy as np
@@ -13,11 +15,13 @@ from safetensors.torch import load_file
 from oracles import randomise
 from train import tiny
 from vitrail import Artefact, create_model, load
+from vitrail.errors import ConfigError
 from vitrail.evaluate.linear import STRENGTHS, fit_ridges
+from vitrail.model.positions import resize_positions
 from vitrail.train.job import Wishes, plan, resume, train
 from vitrail.train.probe import features, probe, set_head
 from vitrail.train.progress import Display
-from vitrail.train.run import Run
+from vitrail.train.run import Run, read_settings
 from vitrail.train.session import Session
 from vitrail.train.settings import Budget
 from vitrail.train.transfer import blocks_to_freeze, freeze, start_model
@@ -121,8 +125,105 @@ def test_as_many_blocks_are_trained_as_time_allows(session, seconds, frozen):
 
 def test_freeze_nothing_by_default():
     model = create_model("Ti/8", image_size=16, depth=2, num_classes=3)
-    freeze(model, 0)
-    assert all(parameter.requires_grad for parameter in model.parameters())
+    for nothing in (0, None):
+        freeze(model, nothing)
+        assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_all_but_the_head_can_be_frozen_and_no_more_blocks_than_there_are():
+    model = create_model("Ti/8", image_size=16, depth=2, num_classes=3)
+    with pytest.raises(ConfigError, match="has 2 blocks of a Transformer, not 3"):
+        freeze(model, 3)
+    freeze(model, "all-but-head")
+    assert {name for name, p in model.named_parameters() if p.requires_grad} == {"head.weight", "head.bias"}
+
+
+def test_what_is_asked_for_is_frozen_whatever_the_time(weights, tmp_path):
+    wishes = Wishes("tiny", Budget(minutes=0.1), start=str(weights), changes={"frozen_blocks": "7", "threads": 1})
+    train(plan(wishes, told_apart()), tmp_path / "run", Display(), started=time.monotonic())
+    assert read_settings(tmp_path / "run" / "config.yaml")["frozen_blocks"] == 7
+
+
+def test_adapters_and_frozen_blocks_need_weights():
+    for changes in ({"lora.rank": 4}, {"frozen_blocks": "all-but-head"}):
+        with pytest.raises(ConfigError, match="need weights"):
+            plan(Wishes("tiny", Budget(steps=1), changes=changes), told_apart())
+
+
+# ---- adapters
+
+
+def adapted(weights, data, **changes):
+    wanted = {"threads": 1, "lora.rank": 2, "save_steps": 2, **changes}
+    return plan(Wishes(str(data), Budget(steps=6), start=str(weights), changes=wanted))
+
+
+@pytest.fixture
+def data(tmp_path):
+    found = told_apart()
+    np.savez(tmp_path / "tiny.npz", images=found.pictures.pixels, labels=found.targets)
+    return tmp_path / "tiny.npz"
+
+
+def tensors(run):
+    newest = sorted((run / "checkpoints").iterdir())[-1]
+    return load_file(newest / "tensors.safetensors")
+
+
+def test_a_run_with_adapters_trains_them_alone_and_keeps_a_plain_model(weights, data, tmp_path):
+    planned = adapted(weights, data, average=0.0)
+    assert (planned.settings.optim.lr, planned.settings.optim.layer_decay) == (1e-3, 1.0)
+    train(planned, tmp_path / "run", Display(), started=0.0)
+    before, after = start_model(planned.settings).state_dict(), tensors(tmp_path / "run")
+    for name, old in before.items():
+        plain = f"method.model.{name}"
+        found = after.get(plain, after.get(plain.replace("qkv.", "qkv.base.").replace("proj.", "proj.base.")))
+        assert torch.equal(found, old) == (not name.startswith("head.")), name
+    assert any(tensor.any() for name, tensor in after.items() if name.endswith("lora_b"))
+    kept = load(tmp_path / "run", check=True)
+    assert set(kept.model.state_dict()) == set(before)
+
+
+def test_an_interrupted_run_with_adapters_goes_on_to_the_same_bits(weights, data, tmp_path):
+    planned = adapted(weights, data)
+    train(planned, tmp_path / "whole", Display(), started=0.0)
+    train(planned, tmp_path / "broken", Display(), started=0.0)
+    for step in (6,):
+        shutil.rmtree(tmp_path / "broken" / "checkpoints" / f"step-{step:08d}")
+    resume(tmp_path / "broken", Display(), started=0.0)
+    whole, again = tensors(tmp_path / "whole"), tensors(tmp_path / "broken")
+    assert set(whole) == set(again)
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+# ---- another size
+
+
+def test_positions_are_interpolated_to_a_larger_size_or_drawn_anew(weights):
+    def model(**changes):
+        wishes = Wishes("tiny", Budget(steps=1), start=str(weights), image_size=48, changes=changes)
+        torch.manual_seed(0)
+        return start_model(plan(wishes, told_apart()).settings)
+
+    old = load(weights).model.pos_embed
+    grown, fresh = model().pos_embed, model(positions="fresh").pos_embed
+    assert grown.shape == fresh.shape == (1, 37, 32)
+    torch.testing.assert_close(grown, resize_positions(old, (4, 4), (6, 6)))
+    assert torch.equal(grown[:, :1], old[:, :1])
+    assert abs(fresh.std() - 0.02) < 0.005
+
+
+def test_the_head_of_a_resnet_is_set_as_well():
+    model = create_model("R18", image_size=32, num_classes=3, width=32).eval()
+    images, random = torch.randn(4, 3, 32, 32), np.random.default_rng(0)
+    with torch.inference_mode():
+        found = model.features(images).numpy()
+    head = fit_ridges(random.normal(size=(20, found.shape[1])), np.arange(20) % 3, 3, STRENGTHS[:1])[0]
+    set_head(model, head)
+    with torch.inference_mode():
+        np.testing.assert_allclose(model(images).numpy(), head(found), atol=1e-4)
+    with pytest.raises(ConfigError, match="all-but-head"):
+        freeze(model, 1)
 
 
 def test_ridge_head_in_the_model_answers_as_the_ridge(session):

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from vitrail.cli.answers import TASK, Complaints, at_least_one, counting
 from vitrail.cli.output import console, print_json, table
+from vitrail.cli.predict import Engine
 from vitrail.errors import FileError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def command(
     json: bool = False,
     out: Path | None = None,
     mirror: bool = False,
+    engine: Engine | None = None,
     batch_size: int = 16,
     threads: int = 2,
     seed: int = 0,
@@ -51,6 +53,8 @@ def command(
         Also write the JSON document to this file.
     mirror
         Also look at each picture the other way round, and take the mean.
+    engine
+        What computes, as for `vitrail predict`.
     batch_size
         Pictures that the model answers at once.
     threads
@@ -58,20 +62,19 @@ def command(
     seed
         Of the bootstrap behind the interval of the balanced accuracy.
     """
+    from vitrail.deploy.engines import load_with
     from vitrail.predict.examples import evaluate_examples, match_classes
-    from vitrail.predict.predictor import load
 
     at_least_one(batch_size=batch_size, threads=threads)
-    predictor, complaints = load(model, mirror=mirror), Complaints()
-    examples = match_classes(_open(model, data), predictor)
+    predictor, complaints = load_with(model, engine, mirror=mirror), Complaints()
+    examples = match_classes(open_with_splits(model, data), predictor)
     chosen = split or next(name for name in BY_CHOICE if name in examples.splits)
     with counting(len(examples.split(chosen))) as progress:
         pace = {"batch_size": batch_size, "threads": threads, "seed": seed}
         found = evaluate_examples(predictor, examples, chosen, complaints, lambda: progress.advance(TASK), **pace)
+    asked = {"model": model, "data": data, "split": chosen}
     document = {
-        "model": model,
-        "data": data,
-        "split": chosen,
+        **asked,
         "unreadable": complaints.count,
         "notes": [*predictor.notes, *examples.notes],
         "evaluation": found.to_dict(),
@@ -79,7 +82,7 @@ def command(
     _give(found, document, json, out)
 
 
-def _open(model: str, data: str) -> Examples:
+def open_with_splits(model: str, data: str) -> Examples:
     """The pictures with the splits they come with; with those of the run, if they are the run's pictures."""
     from vitrail.data.sources import open_data
 

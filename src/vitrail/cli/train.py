@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from rich.console import Console
 from rich.text import Text
 
 from vitrail.cli.output import console, print_json, table
+from vitrail.cli.processes import in_processes
 from vitrail.errors import EXIT_INTERRUPTED, ConfigError
 
 if TYPE_CHECKING:
     from vitrail.train.job import Result, Wishes
     from vitrail.train.progress import Display
     from vitrail.train.session import Plan
+    from vitrail.train.settings import Budget
 
 DEFAULT_MINUTES = 20.0
 
@@ -47,7 +50,16 @@ class Options:
     val
         The part of the training pictures to validate on, where the data has no such split.
     paper
-        Train as in the paper: its plain model and Adam from scratch; from weights SGD with a new head at zero.
+        Train as in the paper: its plain model and Adam from scratch; from weights SGD with a new head at zero, at 384
+        pixels, with the best of four learning rates.
+    freeze
+        From weights: how many blocks keep theirs, from the input on, or all-but-head; chosen by the time if not given.
+    lora
+        From weights: train adapters of this rank (8 is usual) in the place of the weights; they are merged when saved.
+    teacher
+        A model of the same classes to learn from as well.
+    distill
+        Learn the class that the teacher names (hard), or how sure it is of each (soft); hard if not given.
     config
         Settings of an earlier run, its config.yaml.
     resume
@@ -59,7 +71,9 @@ class Options:
     dry_run
         Do one batch of everything, show what would be done and how long it takes, and write nothing.
     workers
-        Processes that read pictures.
+        Processes that read pictures; for each process that trains.
+    nproc
+        Processes that train together on this machine; a batch is shared by them.
     device
         cpu, cuda or mps; the best there is if not given.
     seed
@@ -80,12 +94,17 @@ class Options:
     balance: Literal["auto", "none", "weights", "sampler"] = "auto"
     val: float | None = None
     paper: bool = False
+    freeze: str | None = None
+    lora: int | None = None
+    teacher: str | None = None
+    distill: Literal["hard", "soft"] | None = None
     config: Path | None = None
     resume: Path | None = None
     out: Path | None = None
     overwrite: bool = False
     dry_run: bool = False
     workers: int | None = None
+    nproc: int = 1
     device: str | None = None
     seed: int | None = None
     log: Literal["tensorboard", "wandb"] | None = None
@@ -109,12 +128,19 @@ def command(data: str | None = None, /, *changes: str, options: Options = PLAIN)
         Settings by name: key=value.
     """
     started = time.monotonic()
+    if (code := in_processes(options.nproc, alone=options.dry_run)) is not None:
+        return code
+    from vitrail.train import job
+    from vitrail.train.distributed import joined
     from vitrail.train.loop import Interrupted
     from vitrail.train.progress import Display
 
-    with Display() as display:
+    with joined() as world, Display(None if world.first else Console(quiet=True)) as display:
         try:
-            result = _run(data, _parsed(changes), options, display, started)
+            if not world.first:
+                job.follow(display, started=started)
+                return None
+            result = _run(data, parsed(changes), options, display, started)
         except Interrupted as interrupted:
             display.said(f"interrupted; everything is saved. Go on with: vitrail train --resume {interrupted}")
             return EXIT_INTERRUPTED
@@ -123,7 +149,7 @@ def command(data: str | None = None, /, *changes: str, options: Options = PLAIN)
     return None
 
 
-def _parsed(changes: tuple[str, ...]) -> dict[str, Any]:
+def parsed(changes: tuple[str, ...]) -> dict[str, Any]:
     for change in changes:
         if "=" not in change:
             raise ConfigError(f"{change!r} is no setting", fix="give key=value; a path with spaces in quotes")
@@ -152,22 +178,26 @@ def _run(
 
 def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wishes:
     from vitrail.train.job import Wishes
-    from vitrail.train.run import read_settings
-    from vitrail.train.settings import Budget
 
-    settings = None if options.config is None else read_settings(options.config)
-    source = data if data is not None else (settings or {}).get("data")
+    settings, source, budget = asked(
+        data, options.config, minutes=options.minutes, epochs=options.epochs, steps=options.steps
+    )
     if source is None:
         raise ConfigError("no data to train on", fix="give a folder of pictures: vitrail train photos/")
-    budget = {"minutes": options.minutes, "epochs": options.epochs, "steps": options.steps}
-    if settings is not None and not any(budget.values()):
-        budget = settings.get("budget", {})
-    given = {name: value for name, value in budget.items() if value is not None}
     balance = None if options.balance == "auto" else options.balance
-    stated = {"batch_size": options.batch_size, "workers": options.workers, "balance": balance, "seed": options.seed}
+    stated = {
+        "batch_size": options.batch_size,
+        "workers": options.workers,
+        "balance": balance,
+        "seed": options.seed,
+        "frozen_blocks": options.freeze,
+        "lora.rank": options.lora,
+        "distill.teacher": options.teacher,
+        "distill.kind": options.distill,
+    }
     return Wishes(
-        data=str(source),
-        budget=Budget.from_dict(given or {"minutes": DEFAULT_MINUTES}),
+        data=source,
+        budget=budget,
         settings=settings,
         model=options.model,
         start=options.start,
@@ -178,6 +208,22 @@ def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wish
         seed=options.seed or 0,
         changes={name: value for name, value in stated.items() if value is not None} | changes,
     )
+
+
+def asked(
+    data: str | None, config: Path | None, **budget: float | None
+) -> tuple[dict[str, Any] | None, str | None, Budget]:
+    """The settings of --config, the data and the budget: those given, else those of the settings."""
+    from vitrail.train.run import read_settings
+    from vitrail.train.settings import Budget
+
+    settings = None if config is None else read_settings(config)
+    source = data if data is not None else (settings or {}).get("data")
+    if settings is not None and not any(budget.values()):
+        budget = settings.get("budget", {})
+    given = {name: value for name, value in budget.items() if value is not None}
+    found = Budget.from_dict(given or {"minutes": DEFAULT_MINUTES})
+    return settings, None if source is None else str(source), found
 
 
 def _show_plan(planned: Plan, display: Display) -> None:

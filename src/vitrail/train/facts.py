@@ -61,7 +61,7 @@ def class_counts(examples: Examples, split: str = "train") -> np.ndarray:
 
 def imbalance(examples: Examples) -> float:
     counts = class_counts(examples)
-    return float(counts.max() / max(1, counts.min()))
+    return 1.0 if not len(counts) else float(counts.max() / max(1, counts.min()))
 
 
 def best_device() -> str:

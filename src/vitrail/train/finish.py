@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vitrail.data.catalog import CATALOG
+from vitrail.data.examples import Pixels
+from vitrail.data.prepare import draft_size
 from vitrail.evaluate.calibration import calibrated, fit_temperature, fit_thresholds
 from vitrail.evaluate.evaluation import Evaluation, evaluate_predictions
 from vitrail.evaluate.unknown import fit_unknown
 from vitrail.model import Model
-from vitrail.report.facts import DataFacts, RunFacts
+from vitrail.predict.predictor import Predictor
+from vitrail.report.facts import DataFacts, InsideFacts, RunFacts
+from vitrail.report.look import gather_inside
 from vitrail.report.report import write_report
 from vitrail.train.run import EVALUATION, REPORT
 from vitrail.train.session import Session
@@ -98,7 +102,20 @@ def _facts(session: Session, artefact: Artefact, evaluation: Evaluation, split: 
         config=session.settings.to_dict(),
         reasons=session.reasons,
         commands=commands(session),
+        inside=_inside(session, artefact, found),
     )
+
+
+def _inside(session: Session, artefact: Artefact, found: Answers) -> InsideFacts:
+    predictor, pictures = Predictor.of(artefact), session.examples.pictures
+    size = draft_size(predictor.preprocessing)
+
+    def read(n: int) -> Pixels:
+        return predictor.read(pictures.read(int(found.indices[n]), channels=predictor.channels, draft=size))
+
+    names = [pictures.name(int(index)) for index in found.indices]
+    said = predictor.decision.probabilities(found.logits)
+    return gather_inside(predictor, read, names, said, found.targets)
 
 
 def commands(session: Session) -> list[tuple[str, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,16 +16,19 @@ from vitrail.data.sources import open_data
 from vitrail.data.split import split_examples, write_split
 from vitrail.errors import ConfigError
 from vitrail.model import Model, ResNet, ViT, build
-from vitrail.model.cost import count_parameters
-from vitrail.train import checkpoint, recipe
+from vitrail.model.lora import add_lora, merged
+from vitrail.train import checkpoint, recipe, rehearsal
 from vitrail.train.budget import Pace, Seconds, Steps
+from vitrail.train.distilling import method_of
+from vitrail.train.distributed import world
 from vitrail.train.facts import best_device, gather, typical_size
 from vitrail.train.finish import Outcome, artefact_of, finish
 from vitrail.train.loggers import Logger
-from vitrail.train.loop import Interrupted, Score, Trainer
+from vitrail.train.loop import Score, Trainer
 from vitrail.train.memory import explained
 from vitrail.train.probe import probe, set_head
 from vitrail.train.progress import Display
+from vitrail.train.rates import choose_rate
 from vitrail.train.run import CONFIG, SPLIT, Run, new_folder, read_reasons, read_settings
 from vitrail.train.session import Plan, Session
 from vitrail.train.settings import Budget, TrainSettings, change
@@ -36,7 +37,7 @@ from vitrail.train.validate import score
 from vitrail.weights.load import load
 
 MOST_VALIDATION = 5_000  # pictures held back from a large training set
-LAST_SECONDS = 4.0  # kept for calibration, files and the report, beside the pictures to evaluate
+LAST_SECONDS = 5.5  # kept for calibration, files and the report, beside the pictures to evaluate
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,15 @@ def plan(wishes: Wishes, examples: Examples | None = None) -> Plan:
     else:
         source = load(wishes.start)
         config, image = source.model.config, source.preprocessing
+        size = recipe.papers_size(config) if size is None and wishes.paper else size
         settings, reasons = recipe.from_weights(facts, wishes.budget, wishes.seed, wishes.start, config, image, size)
     if wishes.paper:
-        settings, reasons = recipe.as_in_the_paper(recipe.Choice(settings, reasons))
+        settings, reasons = recipe.as_in_the_paper(recipe.Choice(settings, reasons), facts.pictures)
+    if before is None:
+        settings, reasons = recipe.beside_what_is_asked(recipe.Choice(settings, reasons), wishes.changes)
     for key, value in wishes.changes.items():
         settings, reasons[key] = change(settings, key, value), "asked for"
+    settings = recipe.consistent(settings)
     return Plan(examples, settings.replace(val=val), reasons, facts.size)
 
 
@@ -137,50 +142,46 @@ def resume(folder: Path, display: Display, *, started: float, logger: Logger | N
         return _work(planned, run, display, started, logger)
 
 
+def follow(display: Display, *, started: float) -> None:
+    """What every process but the first does: train with it on the run that it opened, and leave the rest to it."""
+    folder = world().tell(Path())
+    with closing(Run.follow(folder)) as run:
+        settings = TrainSettings.from_dict(read_settings(folder / CONFIG))
+        examples = open_data(settings.data, split_file=folder / SPLIT)
+        _fit(Session(Plan(examples, settings, {}, (0, 0)), run, display, started))
+
+
 def rehearse(planned: Plan, display: Display) -> str:
     """One batch of everything, and what the run would need; nothing is kept."""
-    settings = planned.settings.replace(budget=Budget(steps=3), start=None)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        closing(Run.create(Path(folder) / "run")) as run,
-        explained(settings),
-    ):
-        session = Session(planned._replace(settings=settings, examples=_few(planned.examples)), run, display)
-        trainer = _trainer(session, build(settings.model))
-        start = time.monotonic()
-        try:
-            trainer.fit()
-        except Interrupted:  # nothing of it is there to be resumed
-            raise KeyboardInterrupt from None
-        pictures = trainer.state.pictures / max(1e-9, time.monotonic() - start)
-        finish(session)
-    an_epoch = len(planned.examples.split("train")) / pictures
-    return (
-        f"rehearsed, and everything works: {count_parameters(build(planned.settings.model)):,} weights, about "
-        f"{pictures:,.0f} pictures a second, an epoch in {an_epoch / 60:.1f} minutes"
+    return rehearsal.rehearse(
+        planned,
+        display,
+        lambda session: _trainer(session, build(session.settings.model)),
+        lambda session, _: finish(session),
     )
-
-
-def _few(examples: Examples, batches: int = 2, size: int = 256) -> Examples:
-    """Enough pictures for a rehearsal."""
-    return examples.replace(splits={split: indices[: batches * size] for split, indices in examples.splits.items()})
 
 
 def _work(planned: Plan, run: Run, display: Display, started: float, logger: Logger | None) -> Result:
     if logger is not None:
         logger.start(run.folder, planned.settings.to_dict())
         run.logger = logger
-    torch.manual_seed(planned.settings.seed)
+    world().tell(run.folder.absolute())  # to those that follow
     with explained(planned.settings):
         session = Session(planned, run, display, started)
-        model, reached = _first_model(session)
-        trainer = _trainer(session, model)
-        if not trainer.resume() and reached is not None:
-            trainer.state.best = reached.value  # a run never ends below its probe
-        trainer.fit()
-        session.display.end_stage()
+        _fit(session)
         outcome = finish(session)
     return Result(run.folder, outcome, session.elapsed())
+
+
+def _fit(session: Session) -> None:
+    """Every step, in as many processes as there are."""
+    torch.manual_seed(session.settings.seed)
+    model, reached = _first_model(session)
+    trainer = _trainer(session, model)
+    if not trainer.resume() and reached is not None:
+        trainer.state.best = reached.value  # a run never ends below its probe
+    trainer.fit()
+    session.display.end_stage()
 
 
 def _first_model(session: Session) -> tuple[Model, Score | None]:
@@ -192,31 +193,44 @@ def _first_model(session: Session) -> tuple[Model, Score | None]:
     if settings.start is None or begun:
         return build(settings.model).to(settings.device), None
     model = start_model(settings).to(settings.device)
+    reached = None
+    if settings.probe_first:
+        frozen, reached = world().of_first(lambda: _probe(session, model))
+        session.change(frozen_blocks=frozen)
+    if settings.lr_grid:
+        choose_rate(session, model, _trainer)
+    return model, reached
+
+
+def _probe(session: Session, model: Model) -> tuple[int | str, Score]:
+    """Give a model the head of its probe, and keep it; how many blocks to freeze then, and what the probe reached."""
     probed = probe(session, model)
     set_head(model, probed.head)
     artefact_of(session, model).save(session.run.model)
-    left = None if settings.budget.minutes is None else settings.budget.minutes * 60 - session.elapsed()
-    session.change(frozen_blocks=blocks_to_freeze(session, probed, left))
-    return model, probed.score
+    minutes = session.settings.budget.minutes
+    left = None if minutes is None else minutes * 60 - session.elapsed()
+    return blocks_to_freeze(session, probed, left), probed.score
 
 
 def _trainer(session: Session, model: Model) -> Trainer:
+    if session.settings.lora.rank:
+        add_lora(model, session.settings.lora)
     freeze(model, session.settings.frozen_blocks)
-    loader = session.training_loader()
-    pace = _pace(session, len(loader))
+    method, loader = method_of(session, model), session.training_loader()
+    pace = pace_of(session, len(loader))
     return Trainer(
         session.settings,
-        session.method(model).to(session.settings.device),
+        method.to(session.settings.device),
         loader,
         pace,
         session.run,
         session.display,
         validate=lambda module: _validate(session, learned(module), pace),
-        keep_best=lambda module: artefact_of(session, learned(module)).save(session.run.model),
+        keep_best=lambda module: artefact_of(session, merged(learned(module))).save(session.run.model),
     )
 
 
-def _pace(session: Session, batches: int) -> Pace:
+def pace_of(session: Session, batches: int) -> Pace:
     budget = session.settings.budget
     if budget.minutes is not None:
         pace = Seconds(budget.minutes * 60 - session.elapsed())

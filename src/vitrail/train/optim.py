@@ -20,7 +20,7 @@ from vitrail.config import Config, one_of
 from vitrail.errors import ConfigError
 
 OPTIMIZERS = ("adamw", "sgd", "muon")
-_TOKENS_AND_PLACES = ("cls_token", "reg_token", "mask_token", "pos_embed", "latent", "positions.table")
+_TOKENS_AND_PLACES = ("cls_token", "dist_token", "reg_token", "mask_token", "pos_embed", "latent", "positions.table")
 _BLOCK = re.compile(r"(?:^|\.)blocks\.(\d+)\.")
 
 

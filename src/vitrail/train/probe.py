@@ -16,7 +16,7 @@ from torch import nn
 
 from vitrail.evaluate.calibration import fit_temperature
 from vitrail.evaluate.linear import STRENGTHS, Linear, fit_ridges
-from vitrail.model import Model
+from vitrail.model import Model, ViT
 from vitrail.train.loop import Score
 from vitrail.train.session import Session
 from vitrail.train.validate import Answers, figures
@@ -63,10 +63,11 @@ def probe(session: Session, model: Model) -> Probed:
 
 def set_head(model: Model, head: Linear) -> None:
     """The probe's classifier in the place of the model's last layer."""
-    last = model.head
-    assert isinstance(last, nn.Linear)
+    last = model.head if isinstance(model, ViT) else model.head.fc
+    assert isinstance(last, nn.Linear | nn.Conv2d)
+    assert last.bias is not None
     with torch.no_grad():
-        last.weight.copy_(torch.from_numpy(head.weight))
+        last.weight.copy_(torch.from_numpy(head.weight).view_as(last.weight))
         last.bias.copy_(torch.from_numpy(head.bias))
 
 

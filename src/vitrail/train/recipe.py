@@ -6,11 +6,13 @@ Starting points from published recipes; what was measured since is in LOG.md.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vitrail.config import Pair, Preprocessing, ViTConfig
 from vitrail.data.augment import Augmentation
+from vitrail.errors import ConfigError
 from vitrail.methods.supervised import Regularisation
 from vitrail.model.sizes import ModelConfig, model_config
 from vitrail.train.optim import OptimSettings
@@ -47,6 +49,10 @@ PAPER_FINE_TUNING = OptimSettings(
 )
 
 
+PAPER_RATES = (0.001, 0.003, 0.01, 0.03)  # of fine-tuning, table 4
+PAPER_BATCH, PAPER_SIZE = 512, 384
+
+
 class Shape(NamedTuple):
     dim: int
     depth: int
@@ -70,8 +76,8 @@ class Choice(NamedTuple):
 
 def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choice:
     """A model made for these pictures and these minutes."""
-    size = wishes.get("image_size") or _image_size(facts)
-    minutes = _processor_minutes(facts, budget)
+    size = wishes.get("image_size") or image_size_for(facts)
+    minutes = processor_minutes(facts, budget)
     model: ModelConfig
     if wishes.get("model"):
         model = model_config(wishes["model"], image_size=size, channels=facts.channels, num_classes=len(facts.classes))
@@ -116,9 +122,7 @@ def from_weights(
 ) -> Choice:
     """The same model with a new head, fine-tuned from a linear probe (LP-FT)."""
     size = size or transfer_size(facts, config)
-    model = config.replace(
-        image_size=size, num_classes=len(facts.classes), channels=facts.channels, **new_parts(config)
-    )
+    model = config.at_size(size).replace(num_classes=len(facts.classes), channels=facts.channels, **new_parts(config))
     mean, std = (image.mean, image.std) if image and len(image.mean) == facts.channels else usual_pixels(config, facts)
     settings = TrainSettings(
         data=facts.data,
@@ -171,7 +175,40 @@ def usual_pixels(config: ModelConfig, facts: Facts) -> tuple[tuple[float, ...], 
     return (IMAGENET_MEAN, IMAGENET_STD) if dinov2 else ((0.5,) * 3, (0.5,) * 3)
 
 
-def as_in_the_paper(choice: Choice) -> Choice:
+def beside_what_is_asked(choice: Choice, asked: Mapping[str, Any]) -> Choice:
+    """What follows from the settings that the user states. A rate that is given needs no search."""
+    settings, reasons = choice
+    if "distill.teacher" not in asked and any(key.startswith("distill.") for key in asked):
+        raise ConfigError("there is no teacher to learn from", fix="name a model: --teacher MODEL")
+    if "optim.lr" in asked:
+        settings = settings.replace(lr_grid=())
+    if "lora.rank" in asked and settings.optim.name == "adamw":
+        # Adapters start at nothing and are few: a larger rate, as in LoRA's paper, and the same in all blocks.
+        settings = settings.replace(optim=settings.optim.replace(lr=1e-3, layer_decay=1.0))
+        reasons = reasons | {"optim": "adapters start at zero"}
+    return Choice(settings, reasons)
+
+
+def consistent(settings: TrainSettings) -> TrainSettings:
+    """Settings that only have a meaning together: what starts from weights, and the token that a teacher talks to."""
+    if settings.start is None and (settings.lora.rank or settings.frozen_blocks):
+        raise ConfigError("adapters and frozen blocks need weights to start from", fix="give them: --from WEIGHTS")
+    model = settings.model
+    if not settings.distill.token or (isinstance(model, ViTConfig) and model.distill_token):
+        return settings
+    if settings.start is not None or not isinstance(model, ViTConfig):
+        raise ConfigError("distill.token needs a new ViT, or weights with such a token", fix="leave it out")
+    parts = {"pool": "cls+distill", "class_token": None, "final_norm": "tokens"}
+    return settings.replace(model=model.replace(**parts))
+
+
+def papers_size(config: ModelConfig) -> Pair:
+    """384 pixels, as near as whole patches come from below."""
+    patch = config.patch_size if isinstance(config, ViTConfig) else (32, 32)
+    return PAPER_SIZE // patch[0] * patch[0], PAPER_SIZE // patch[1] * patch[1]
+
+
+def as_in_the_paper(choice: Choice, pictures: int) -> Choice:
     """The paper's protocol in the place of ours: tables 3 and 4, appendix B.1; data, size and budget stay."""
     settings = choice.settings
     plain = settings.replace(
@@ -185,17 +222,22 @@ def as_in_the_paper(choice: Choice) -> Choice:
         parts = {"stem": "none", "pool": "cls", "class_token": None, "positions": "learned", "dropout": 0.1}
         plain = plain.replace(model=plain.model.replace(**parts, emb_dropout=0.1))
     elif isinstance(plain.model, ViTConfig):
-        plain = plain.replace(model=plain.model.replace(pool="cls", read_layers=(), drop_path=0.0))
+        pool = plain.model.pool.replace("cls+mean", "cls")
+        plain = plain.replace(model=plain.model.replace(pool=pool, read_layers=(), drop_path=0.0))
+    if settings.start is not None:
+        batch = min(settings.batch_size, pictures)
+        together = max(1, min(PAPER_BATCH, pictures) // batch)
+        plain = plain.replace(batch_size=batch, accumulate=together, probe_first=False, lr_grid=PAPER_RATES)
     return Choice(plain, choice.reasons | {"optim": "as in the paper", "augment": "as in the paper", "model": "paper"})
 
 
-def _processor_minutes(facts: Facts, budget: Budget) -> float:
+def processor_minutes(facts: Facts, budget: Budget) -> float:
     """The budget in minutes of the two cores that the tables were measured on."""
     faster = 100.0 if facts.device != "cpu" else facts.cores / 2
     return (budget.minutes or 30.0) * faster
 
 
-def _image_size(facts: Facts) -> Pair:
+def image_size_for(facts: Facts) -> Pair:
     """Small pictures as they are; photos as small as a young model can use."""
     rows, columns = facts.size
     if max(rows, columns) <= 64:
@@ -210,7 +252,7 @@ def _multiple(side: int) -> int:
 
 def _small_model(facts: Facts, size: Pair, minutes: float) -> ViTConfig:
     shape = next(shape for limit, shape in SHAPES_BY_MINUTES if minutes <= limit)
-    patch = tuple(_patch(side) for side in size)
+    patch = tuple(patch_for(side) for side in size)
     return ViTConfig(
         image_size=size,
         patch_size=(patch[0], patch[1]),
@@ -224,7 +266,7 @@ def _small_model(facts: Facts, size: Pair, minutes: float) -> ViTConfig:
     )
 
 
-def _patch(side: int) -> int:
+def patch_for(side: int) -> int:
     """The divisor of a side that comes nearest to a grid of 8, even ones first: the stem halves the picture."""
     divisors = [d for d in range(1, side + 1) if side % d == 0]
     return min(divisors, key=lambda d: (abs(side / d - GRID) + (2 if d % 2 else 0), d))

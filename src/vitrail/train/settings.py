@@ -5,25 +5,28 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
 
 import yaml
 
 from vitrail.config import Config, Preprocessing, ResNetConfig, ViTConfig, one_of
 from vitrail.data.augment import Augmentation
 from vitrail.errors import ConfigError, did_you_mean
+from vitrail.methods.distill import Distillation
 from vitrail.methods.supervised import Regularisation
+from vitrail.model.lora import LoraSettings
 from vitrail.model.sizes import ModelConfig
 from vitrail.train.optim import OptimSettings
 
 BALANCES = ("none", "weights", "sampler")
 PRECISIONS = ("float32", "bfloat16", "float16")
+DISTRIBUTIONS = ("ddp", "fsdp")
+ALL_BUT_HEAD = "all-but-head"
 _POWER_OF_TEN = re.compile(r"[-+]?[\d.]*\d[\d.]*e[-+]?\d+", re.IGNORECASE)
 _WHOLE_NUMBERS = {
     "batch_size": 1,
     "accumulate": 1,
-    "frozen_blocks": 0,
     "threads": 0,
     "workers": 0,
     "seed": 0,
@@ -63,13 +66,19 @@ class TrainSettings(Config):
     budget: Budget
     val: float | None = None  # the part of the training pictures to validate on; None: chosen, or there already
     start: str | None = None  # the weights that training starts from
-    frozen_blocks: int = 0  # blocks from the input on, with the embedding, that keep their weights
+    positions: str = "interpolate"  # of those weights, at another size of the pictures; fresh: drawn anew
+    probe_first: bool = True  # from weights, a probe in closed form gives the first head; else it starts at zero
+    frozen_blocks: int | str | None = None  # with the embedding, these keep their weights; None: as the time asks for
+    lora: LoraSettings = field(default_factory=LoraSettings)
+    distill: Distillation = field(default_factory=Distillation)
+    lr_grid: tuple[float, ...] = ()  # rates to try first, for a part of the budget (rates.py)
     batch_size: int = 256
     accumulate: int = 1  # batches a step
     average: float = 0.0  # of the weights, a step (EMA); 0: off
     balance: str = "none"
     precision: str = "float32"
     device: str = "cpu"
+    distribute: str = "ddp"  # over several processes: whole weights in each, or parts of them (gradients.py)
     threads: int = 0  # 0: as many as there are cores
     workers: int = 0
     seed: int = 0
@@ -79,6 +88,10 @@ class TrainSettings(Config):
     def __post_init__(self) -> None:
         one_of("balance", self.balance, BALANCES)
         one_of("precision", self.precision, PRECISIONS)
+        one_of("distribute", self.distribute, DISTRIBUTIONS)
+        one_of("positions", self.positions, ("interpolate", "fresh"))
+        object.__setattr__(self, "lr_grid", tuple(map(float, self.lr_grid)))
+        _check_frozen(self.frozen_blocks)
         for name, least in _WHOLE_NUMBERS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -98,6 +111,10 @@ class TrainSettings(Config):
             ("balance", self.balance, "balance"),
             ("budget", f"{budget}, on {self.device}", "budget"),
         ]
+        if self.lora.rank:
+            rows.insert(1, ("adapters", f"rank {self.lora.rank} on {', '.join(self.lora.targets)}", "lora.rank"))
+        if self.distill.teacher is not None:
+            rows.insert(1, ("teacher", f"{self.distill.teacher}, {self.distill.kind} answers", "distill.teacher"))
         return [(name, value, reasons.get(key, "")) for name, value, key in rows]
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +131,11 @@ class TrainSettings(Config):
 
     @classmethod
     def _with_sections(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        values = dict(given)
+        if "method" in given and cls is TrainSettings:
+            raise ConfigError(
+                "these are settings of learning without labels", fix="use vitrail pretrain, with --resume or --config"
+            )
+        values: dict[str, Any] = {"lora": {}, "distill": {}, **given}  # runs from before these have none
         for name in (*SECTIONS, "model"):
             if not isinstance(values.get(name), Mapping | Config):
                 raise ConfigError(f"{name} has settings of its own", fix=f"give one of them, as {name}.key=value")
@@ -127,6 +148,12 @@ class TrainSettings(Config):
             one_of("model.kind", kind, tuple(kinds))
             values["model"] = kinds[kind].from_dict({k: v for k, v in model.items() if k != "kind"})
         return values
+
+
+def _check_frozen(blocks: int | str | None) -> None:
+    number = isinstance(blocks, int) and not isinstance(blocks, bool) and blocks >= 0
+    if not number and blocks not in (None, ALL_BUT_HEAD):
+        raise ConfigError(f"frozen_blocks={blocks} is no number of blocks", fix=f"give one, or {ALL_BUT_HEAD}")
 
 
 def _channel_words(channels: int) -> str:
@@ -147,16 +174,20 @@ def _model_words(model: ModelConfig) -> str:
     return f"ViT of width {model.dim}, depth {model.depth}, patches {model.patch_size[0]}x{model.patch_size[1]}{stem}"
 
 
+Settings = TypeVar("Settings", bound=TrainSettings)
+
 SECTIONS: dict[str, type[Config]] = {
     "image": Preprocessing,
     "augment": Augmentation,
     "optim": OptimSettings,
     "regularise": Regularisation,
     "budget": Budget,
+    "lora": LoraSettings,
+    "distill": Distillation,
 }
 
 
-def change(settings: TrainSettings, key: str, text: Any) -> TrainSettings:
+def change(settings: Settings, key: str, text: Any) -> Settings:
     """Settings with one value changed, named as in config.yaml: `change(settings, "optim.lr", "0.01")`."""
     values = settings.to_dict()
     *path, last = key.replace("-", "_").split(".")
@@ -169,7 +200,7 @@ def change(settings: TrainSettings, key: str, text: Any) -> TrainSettings:
         raise ConfigError(f"there is no setting {key!r}", fix=did_you_mean(key, known) or "see config.yaml of a run")
     place[last] = _value(text) if isinstance(text, str) else text
     try:
-        return TrainSettings.from_dict(values)
+        return type(settings).from_dict(values)
     except ConfigError as error:
         if isinstance(error.__cause__, TypeError):
             raise ConfigError(f"{key}={text} cannot be used ({error.__cause__})") from error

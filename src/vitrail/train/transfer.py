@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import torch
+
 from vitrail.config import ViTConfig
+from vitrail.errors import ConfigError
 from vitrail.model import Model
+from vitrail.model.init import rule_for
 from vitrail.train.optim import layer_of
 from vitrail.train.probe import Probed
 from vitrail.train.session import Session
-from vitrail.train.settings import TrainSettings
+from vitrail.train.settings import ALL_BUT_HEAD, TrainSettings
 from vitrail.weights.adapt import build_with, new_task
 from vitrail.weights.load import load
 
@@ -28,23 +32,50 @@ def start_model(settings: TrainSettings) -> Model:
         channels=wanted.channels,
         **{name: getattr(wanted, name) for name in keep},
     )
-    return build_with(config, state)
+    model = build_with(config, state)
+    if settings.positions == "fresh":
+        draw_positions(model)
+    return model
 
 
-def freeze(model: Model, blocks: int) -> None:
-    """No gradients for the first blocks and what stands before them."""
-    if not blocks:
-        return
+@torch.no_grad()
+def draw_positions(model: Model) -> None:
+    """What a model learned about places forgotten, to see what it was worth."""
     for name, parameter in model.named_parameters():
-        layer = layer_of(name)
-        parameter.requires_grad_(layer is None or layer > blocks)
+        if name == "pos_embed" or name.endswith("attn.positions.table"):
+            rule_for(name)(parameter)
 
 
-def blocks_to_freeze(session: Session, probed: Probed, seconds: float | None) -> int:
-    """As few as leave time for enough epochs. A step costs a forward pass, and twice the part that is trained."""
+def freeze(model: Model, blocks: int | str | None) -> None:
+    """No gradients for the first blocks and what stands before them, or for all but the head."""
+    depth = model.config.depth if isinstance(model.config, ViTConfig) else 0
+    if isinstance(blocks, int) and blocks > depth:
+        raise ConfigError(
+            f"the model has {depth} blocks of a Transformer, not {blocks} to freeze",
+            fix=f"freeze {depth} or fewer, or {ALL_BUT_HEAD}",
+        )
+    for name, parameter in model.named_parameters():
+        if _is_frozen(name, blocks or 0):
+            parameter.requires_grad_(False)
+
+
+def _is_frozen(name: str, blocks: int | str) -> bool:
+    if blocks == ALL_BUT_HEAD:
+        return not name.startswith("head.")
+    assert isinstance(blocks, int)
+    layer = layer_of(name)
+    return bool(blocks) and layer is not None and layer <= blocks
+
+
+def blocks_to_freeze(session: Session, probed: Probed, seconds: float | None) -> int | str:
+    """What was asked for; else as few as leave time for enough epochs.
+
+    A step costs a forward pass, and twice the part that is trained.
+    """
+    asked = session.settings.frozen_blocks
     depth = session.settings.model.depth if isinstance(session.settings.model, ViTConfig) else 0
-    if seconds is None or not depth:
-        return session.settings.frozen_blocks
+    if asked is not None or seconds is None or not depth:
+        return asked or 0
     seen = 1 - session.settings.regularise.patch_dropout * session.settings.regularise.cheap_until
     one_pass = probed.seconds_a_picture * seen * len(session.examples.split("train"))
     for trained in range(depth, 1, -1):

@@ -1,0 +1,34 @@
+"""The end of a run: its report looks inside the model that was trained."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from page.html_checker import Checker
+from train.test_job import Quiet, wishes
+from vitrail.train import job
+
+RESNET = {"model": "R18", "changes": {"model.blocks": (1,), "model.width": 32, "threads": 1, "batch_size": 8}}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "there"),
+    [({}, "Mean attention distance"), (RESNET, "where the answer to")],
+    ids=["vit", "resnet"],
+)
+def test_the_report_looks_inside(chosen: dict[str, Any], there: str, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 16, 16, 3)).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(30) % 3)
+    wished = wishes(str(tmp_path / "x.npz"))
+    planned = job.plan(job.Wishes(**{**vars(wished), **chosen}))
+    job.train(planned, tmp_path / "run", Quiet(), started=time.monotonic())
+    document = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    Checker(document)
+    assert 'id="inside"' in document
+    assert there in document
+    assert "could not be shown" not in document
