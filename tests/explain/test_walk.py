@@ -147,6 +147,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mean": {"pool": "mean"},
     "mean and class token": {"pool": "mean", "class_token": True},
     "attention": {"pool": "attention"},
+    "class token beside the mean": {"pool": "cls+mean"},
+    "distillation token": {"pool": "cls+distill", "registers": 1},
+    "several blocks": {"pool": "cls+mean", "read_layers": (1, 3)},
     "registers": {"registers": 4},
     "rectangle": {"image_size": (24, 16), "patch_size": (6, 4)},
     "grey": {"channels": 1},
@@ -221,6 +224,11 @@ class TestOrder:
 
     def test_a_stem_is_told(self) -> None:
         assert "stem comes first" in step(walk(tiny(stem="conv"), noise(16, 16, 3), None), "Cut into patches").words
+
+
+def test_a_model_that_merges_patches_is_refused() -> None:
+    with pytest.raises(ConfigError, match="merges patches"):
+        walk(tiny(merge=2), noise(16, 16, 3), None)
 
 
 class TestPicture:

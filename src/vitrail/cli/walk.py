@@ -9,6 +9,7 @@ from vitrail.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from vitrail.explain.walk_parts import Walk
+    from vitrail.explain.walk_scene import Scene
 
 
 def command(
@@ -35,48 +36,54 @@ def command(
     animal
         What the worked example draws.
     html
-        Write one self-contained page to this file instead of the terminal.
+        Write one self-contained page to this file instead of the terminal. It can be explored: click a patch to see
+        where it looks in every block and head.
     overwrite
         Replace an existing page.
     json
         Print one JSON document: the steps with their shapes, and the answer.
     """
-    found = _walk(image, model, animal)
+    from vitrail.explain.walk import describe_scene
+
+    scene, name = _scene(image, model, animal)
+    found = describe_scene(scene, name)
     if json:
         print_json(_describe(found))
     elif html is not None:
-        _write_page(found, html, overwrite)
+        _write_page(found, scene, html, overwrite)
     else:
         from vitrail.explain.walk_terminal import show
 
         show(found, console())
 
 
-def _walk(image: Path | None, model: str | None, animal: str) -> Walk:
+def _scene(image: Path | None, model: str | None, animal: str) -> tuple[Scene, str]:
+    """The picture inside the model, and what the picture is called."""
     from vitrail.cli.models import open_model
     from vitrail.data.images import open_image, to_array
     from vitrail.errors import ConfigError
-    from vitrail.explain.walk import walk
+    from vitrail.explain.walk import scene_of
     from vitrail.explain.worked_example import PREPROCESSING, worked_example
 
     if image is None:
         if model is not None:
             raise ConfigError("--model needs a picture to walk through", fix="vitrail walk IMAGE --model MODEL")
         tiny, picture, classes = worked_example(animal)
-        return walk(tiny, picture, classes, PREPROCESSING, name=f"a drawn {animal}")
+        return scene_of(tiny, picture, classes, PREPROCESSING), f"a drawn {animal}"
     picture = to_array(open_image(image))
     artefact = open_model(model or "Ti/16")
-    return walk(artefact.model, picture, artefact.classes, artefact.preprocessing, name=image.name)
+    return scene_of(artefact.model, picture, artefact.classes, artefact.preprocessing), image.name
 
 
-def _write_page(found: Walk, target: Path, overwrite: bool) -> None:
+def _write_page(found: Walk, scene: Scene, target: Path, overwrite: bool) -> None:
     from vitrail.errors import FileError
+    from vitrail.explain.walk_explore import explore
     from vitrail.explain.walk_html import page
     from vitrail.weights.durable import write_text
 
     if target.exists() and not overwrite:
         raise FileError("is already there", where=target, fix="choose another name, or pass --overwrite")
-    write_text(target, page(found))
+    write_text(target, page(found, explore(scene)))
     console().print(str(target), markup=False)
 
 

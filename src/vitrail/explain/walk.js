@@ -31,7 +31,7 @@
 
   button.addEventListener("click", () => present(true));
   document.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.target.matches("input")) return;
     const scrolls = document.activeElement.closest(".scroll, .equation");
     const wide = scrolls && scrolls.scrollWidth > scrolls.clientWidth;
     if (event.key === "Escape") present(false);

@@ -1,6 +1,7 @@
 """A picture's way through a Vision Transformer, as a list of steps with the numbers that were really computed.
 
 `walk` describes; `walk_terminal.show` and `walk_html.page` draw the same description, so that they cannot disagree.
+The page can also be explored: `walk_explore.explore`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vitrail.explain.walk_scene import Scene, displayable, with_channels
 from vitrail.explain.walk_steps import all_steps
 from vitrail.model import Model, ViT
 
-__all__ = ["Step", "Walk", "walk"]
+__all__ = ["Step", "Walk", "describe_scene", "scene_of", "walk"]
 
 
 def walk(
@@ -30,14 +31,29 @@ def walk(
 
     Without `preprocessing` pixels are mapped to [-1, 1], as the paper's code does. Without `classes` they are numbered.
     """
+    return describe_scene(scene_of(model, image, classes, preprocessing), name)
+
+
+def scene_of(
+    model: Model, image: Pixels, classes: Sequence[str] | None, preprocessing: Preprocessing | None = None
+) -> Scene:
+    """The picture inside the model: everything that was computed."""
     if not isinstance(model, ViT):
         raise ConfigError(f"there is no walk through a {type(model).__name__}", fix="give a Vision Transformer")
+    if model.config.merge:
+        raise ConfigError(
+            "there is no walk through a model that merges patches on the way", fix="give the model it was made from"
+        )
     labels = _labels(model, classes)
     rule = preprocessing or Preprocessing(model.config.image_size, (0.5,), (0.5,))
     pixels = prepare(with_channels(image, model.config.channels), rule.replace(size=_size(model, rule)))
-    scene = Scene.of(model, pixels, rule, labels)
-    shown = Picture("what the model sees", displayable(pixels))
-    return Walk(name or "picture", describe(model), shown, tuple(all_steps(scene)), ranking(scene))
+    return Scene.of(model, pixels, rule, labels)
+
+
+def describe_scene(scene: Scene, name: str = "") -> Walk:
+    """Every step of it."""
+    shown = Picture("what the model sees", displayable(scene.pixels))
+    return Walk(name or "picture", describe(scene.model), shown, tuple(all_steps(scene)), ranking(scene))
 
 
 def describe(model: ViT) -> str:

@@ -62,6 +62,14 @@ _POOL = {
         "Only the class token is read from here on. What it has gathered stands for the whole picture.",
     ),
     "mean": (r"y = \frac{1}{N} \sum_i z_L^i", "The mean of all patches stands for the whole picture."),
+    "cls+mean": (
+        r"y = [z_L^0, \frac{1}{N} \sum_i z_L^i]",
+        "The class token and the mean of all patches, side by side, stand for the whole picture.",
+    ),
+    "cls+distill": (
+        "y = [z_L^0, z_L^1]",
+        "The class token and the distillation token, side by side, stand for the whole picture.",
+    ),
     "attention": (
         "p = MSA(q, z_L)\ny = p + MLP(LN(p))",
         "One learned query q looks once more at all tokens and gathers what it needs; an MLP follows.",
@@ -74,6 +82,9 @@ def pool(scene: Scene) -> Step:
     equation, words = _POOL[c.pool]
     if c.final_norm == "pooled":
         words += " The result is normalised (LayerNorm)."
+    if len(c.read_layers) > 1:
+        blocks = ", ".join(map(str, c.read_layers))
+        words += f" So it is done after each of the blocks {blocks}, and the results are laid side by side."
     if not c.num_classes:
         words += " This model has no head: these features are its answer."
     return Step(

@@ -14,7 +14,10 @@ from string import Template
 import numpy as np
 from PIL import Image
 
+from vitrail.config import Pair
 from vitrail.explain.walk_equations import mathml_of
+from vitrail.explain.walk_explore import Explore
+from vitrail.explain.walk_explore_html import explore_section
 from vitrail.explain.walk_parts import (
     Array,
     Bars,
@@ -35,27 +38,30 @@ from vitrail.page.document import text as plain_text
 from vitrail.page.pictures import PIXELATED, png
 
 NUMBERED_GRID = 8  # patches across, up to which they carry their numbers and percentages
+LEVELS = 40  # of heat, where there are more patches than that
 
 
-def page(walk: Walk) -> str:
-    """The whole document."""
+def page(walk: Walk, explore: Explore | None = None) -> str:
+    """The whole document, with a part to explore where that is given."""
     images = Images()
     template = Template(_resource("walk.html"))
     parts = list(dict.fromkeys(step.part for step in walk.steps))
     sections = "".join(
         _section(step, count, parts.index(step.part) + 1, images) for count, step in enumerate(walk.steps, 1)
     )
+    explored = "" if explore is None else explore_section(explore, images.use(explore.pixels))
     body = template.substitute(
         name=text(walk.name),
         model=text(walk.model),
         window=_window(walk, images),
         answer=_answer(walk),
-        contents=_contents(walk),
-        sections=sections,
+        contents=_contents(walk, explored=explore is not None),
+        sections=explored + sections,
         images=images.definitions(),
     )
     title = f"{walk.name}: a walk through a Vision Transformer"
-    return document(title=title, style=_resource("walk.css"), body=body, script=_resource("walk.js"))
+    style, script = (_resource(f"walk.{kind}") + _resource(f"explore.{kind}") for kind in ("css", "js"))
+    return document(title=title, style=style, body=body, script=script)
 
 
 def text(words: str) -> str:
@@ -111,16 +117,17 @@ def _answer(walk: Walk) -> str:
     )
 
 
-def _contents(walk: Walk) -> str:
+def _contents(walk: Walk, *, explored: bool) -> str:
     """The list of steps, grouped by the part of the model they belong to."""
     groups: list[str] = []
+    first = '<li><span>Look around</span><ol><li><a href="#explore"><b>→</b> Click a patch</a></li></ol></li>'
     for part, steps in groupby(enumerate(walk.steps, 1), key=lambda pair: pair[1].part):
         items = "".join(
             f'<li><a href="#step-{count}"><b>{count}</b> {text(step.title)} <i>{text(step.shape)}</i></a></li>'
             for count, step in steps
         )
         groups.append(f'<li class="part-{len(groups) + 1}"><span>{text(part)}</span><ol>{items}</ol></li>')
-    return f"<ol>{''.join(groups)}</ol>"
+    return f"<ol>{first if explored else ''}{''.join(groups)}</ol>"
 
 
 def _section(step: Step, count: int, part: int, images: Images) -> str:
@@ -238,16 +245,33 @@ def _heat(values: Array, maps: HeatMaps, images: Images, title: str) -> str:
     """One map: colour over the dimmed picture, as strong as the weight, and its percentage where there is room."""
     (height, width), (p, q) = maps.pixels.shape[:2], maps.patch_size
     top, few = float(values.max()) or 1.0, values.shape[1] <= NUMBERED_GRID
-    cells = []
-    for (row, column), value in np.ndenumerate(values):
-        x, y, strength = column * q, row * p, float(value) / top
-        cells.append(f'<rect x="{x}" y="{y}" width="{q}" height="{p}" fill-opacity="{strength * 0.88:.2f}"/>')
-        if few:
-            place = f'x="{x + q / 2:g}" y="{y + p / 2:g}" font-size="{min(p, q) * 0.26:g}"'
-            cells.append(f"<text {place}>{float(value):.0%}</text>")
+    cells = _numbered_cells(values / top, values, (p, q)) if few else _many_cells(values / top, (p, q))
     label = f'role="img" aria-label="{text(f"{maps.caption}, {title}")}"'
     below = f'<g class="dim">{images.use(maps.pixels)}</g>'
-    return f'<svg {label} viewBox="0 0 {width} {height}">{below}{"".join(cells)}</svg>'
+    return f'<svg {label} viewBox="0 0 {width} {height}">{below}{cells}</svg>'
+
+
+def _numbered_cells(strengths: Array, values: Array, patch_size: Pair) -> str:
+    p, q = patch_size
+    cells = []
+    for (row, column), strength in np.ndenumerate(strengths):
+        x, y = column * q, row * p
+        cells.append(f'<rect x="{x}" y="{y}" width="{q}" height="{p}" fill-opacity="{strength * 0.88:.2f}"/>')
+        place = f'x="{x + q / 2:g}" y="{y + p / 2:g}" font-size="{min(p, q) * 0.26:g}"'
+        cells.append(f"<text {place}>{float(values[row, column]):.0%}</text>")
+    return "".join(cells)
+
+
+def _many_cells(strengths: Array, patch_size: Pair) -> str:
+    """One path for all patches of about the same strength: a quarter of the size of single squares."""
+    p, q = patch_size
+    levels = (strengths * LEVELS).round().astype(int)
+    paths = []
+    for level in range(1, LEVELS + 1):
+        square = "".join(f"M{column * q} {row * p}h{q}v{p}h-{q}z" for row, column in np.argwhere(levels == level))
+        if square:
+            paths.append(f'<path fill-opacity="{level / LEVELS * 0.88:.2f}" d="{square}"/>')
+    return "".join(paths)
 
 
 def _relation(relation: Relation, images: Images) -> str:

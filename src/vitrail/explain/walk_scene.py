@@ -5,8 +5,7 @@ B batch, N tokens, D width, H heads, d width per head, C channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +17,7 @@ from torch import Tensor
 from vitrail.config import Pair, Preprocessing, ViTConfig
 from vitrail.data.prepare import normalise
 from vitrail.errors import ConfigError
+from vitrail.explain.methods import evaluating
 from vitrail.explain.walk_parts import Array, Pixels
 from vitrail.model.patches import cut
 from vitrail.model.trace import Silent
@@ -68,7 +68,7 @@ class Scene:
         contrast = cut(images, model.config.patch_size)[0].float().std(dim=1, correction=0)
         prefix, followed = model.config.prefix_tokens, int(contrast.argmax())
         recorder = Recorder(0 if model.config.class_token else prefix + followed)
-        with torch.no_grad(), _evaluating(model):
+        with torch.no_grad(), evaluating(model):
             model(images, recorder)
         if model.config.class_token:
             followed = int(recorder.values["block.0.attention"][0, :, 0, prefix:].mean(dim=0).argmax())
@@ -97,8 +97,9 @@ class Scene:
 
     @property
     def token_names(self) -> tuple[str, ...]:
-        """In the order of the sequence: class, register 1, ..., patch 1, ..."""
-        front = ("class",) if self.config.class_token else ()
+        """In the order of the sequence: class, distillation, register 1, ..., patch 1, ..."""
+        named = {"class": self.config.class_token, "distillation": self.config.distill_token}
+        front = tuple(name for name, there in named.items() if there)
         registers = tuple(f"register {i + 1}" for i in range(self.config.registers))
         return (*front, *registers, *self.patch_names)
 
@@ -142,17 +143,6 @@ class Scene:
 
 def numpy(x: Tensor) -> Array:
     return x.detach().float().cpu().numpy()
-
-
-@contextmanager
-def _evaluating(model: ViT) -> Iterator[None]:
-    """Without dropout for a while; the model is given back as it was."""
-    before = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(before)
 
 
 # ---- pixels -------------------------------------------------------------------------------------------------------

@@ -176,6 +176,10 @@ def put_in_front(scene: Scene) -> Step:
             "is there to gather what the whole picture shows."
         )
         equation.append("x_{class}")
+    if c.distill_token:
+        title.append("distillation token")
+        words.append("A second one learned to say what a teacher says.")
+        equation.append(r"x_{dist}")
     if c.registers:
         title.append("registers" if c.registers > 1 else "register")
         words.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vitrail.data.examples import Examples, Pixels
 from vitrail.evaluate.evaluation import Evaluation
 from vitrail.evaluate.metrics import Floats, Ints
+from vitrail.explain.internals import Internals
 
 Row = Mapping[str, Any]  # of metrics.jsonl
 
@@ -49,6 +50,45 @@ def _class_counts(examples: Examples, indices: NDArray[np.int64]) -> list[int]:
     return np.bincount(targets[targets >= 0], minlength=len(examples.classes)).tolist()
 
 
+class Story(Protocol):
+    """What every run can tell, whatever it was for: its curves, its data, its settings, what to do next."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def metrics(self) -> Sequence[Row]: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    @property
+    def data(self) -> DataFacts: ...
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+    @property
+    def reasons(self) -> Mapping[str, str]: ...
+    @property
+    def commands(self) -> Sequence[tuple[str, str]]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """The n-th of the N pictures as the model sees it, and where its answer comes from (any rows x columns)."""
+
+    n: int
+    pixels: Pixels
+    heat: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class InsideFacts:
+    """A look inside the model: its best and worst pictures explained, and its internals. `note`: what is missing."""
+
+    best: Sequence[Look] = ()
+    worst: Sequence[Look] = ()
+    method: str = ""  # of the explanations, in words
+    internals: Internals | None = None
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class RunFacts:
     """A run and how good its model is on the N pictures of one split, with K classes."""
@@ -67,6 +107,7 @@ class RunFacts:
     config: Mapping[str, Any]  # as in config.yaml, sections inside
     reasons: Mapping[str, str] = field(default_factory=dict)  # "optim.lr": why it was chosen, for automatic choices
     commands: Sequence[tuple[str, str]] = ()  # ("Predict", "vitrail predict runs/x photo.jpg")
+    inside: InsideFacts | None = None
 
     def __post_init__(self) -> None:
         assert self.probabilities.shape == (len(self.targets), len(self.classes))

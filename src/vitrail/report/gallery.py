@@ -44,7 +44,11 @@ def _class_mistakes(facts: RunFacts) -> list[str]:
     wrong = np.flatnonzero(said != facts.targets)
     chosen = wrong[np.argsort(-sure[wrong], kind="stable")][:MISTAKES]
     return [
-        _card(facts, n, _said(facts, int(said[n]), float(sure[n]), "bad") + _is(facts.classes[facts.targets[n]]))
+        _card(
+            facts,
+            n,
+            answer_line(facts, int(said[n]), float(sure[n]), "bad") + truth_line(facts.classes[facts.targets[n]]),
+        )
         for n in chosen.tolist()
     ]
 
@@ -61,13 +65,17 @@ def _label_mistakes(facts: RunFacts) -> list[str]:
         k = int(worst[n].argmax())
         true = ", ".join(facts.classes[i] for i in np.flatnonzero(facts.targets[n])) or "no label"
         verb = "misses" if facts.targets[n, k] else "says"
-        cards.append(_card(facts, n, _said(facts, k, float(facts.probabilities[n, k]), "bad", verb) + _is(true)))
+        cards.append(
+            _card(facts, n, answer_line(facts, k, float(facts.probabilities[n, k]), "bad", verb) + truth_line(true))
+        )
     return cards
 
 
 def _unsure(facts: RunFacts) -> list[str]:
     chosen = np.argsort(facts.probabilities.max(axis=1), kind="stable")[:UNSURE]
-    return [_card(facts, n, _hesitation(facts, n) + _is(facts.classes[facts.targets[n]])) for n in chosen.tolist()]
+    return [
+        _card(facts, n, _hesitation(facts, n) + truth_line(facts.classes[facts.targets[n]])) for n in chosen.tolist()
+    ]
 
 
 def _right(facts: RunFacts) -> list[str]:
@@ -76,7 +84,7 @@ def _right(facts: RunFacts) -> list[str]:
     right = np.flatnonzero(said == facts.targets)
     right = right[np.argsort(facts.targets[right], kind="stable")]
     chosen = right[np.unique(np.linspace(0, len(right) - 1, min(RIGHT, len(right))).round().astype(int))]
-    return [_card(facts, n, _said(facts, int(said[n]), float(sure[n]), "good")) for n in chosen.tolist()]
+    return [_card(facts, n, answer_line(facts, int(said[n]), float(sure[n]), "good")) for n in chosen.tolist()]
 
 
 # ---- a card -------------------------------------------------------------------------------------------------------
@@ -99,12 +107,12 @@ def _picture(facts: RunFacts, n: int) -> str:
         return f'<div class="frame"><p class="gone">cannot be shown: {text(error.what)}</p></div>'
 
 
-def _said(facts: RunFacts, k: int, sure: float, kind: str, verb: str = "says") -> str:
+def answer_line(facts: RunFacts, k: int, sure: float, kind: str, verb: str = "says") -> str:
     said = f"{verb} <b>{text(facts.classes[k])}</b>"
     return f'<p class="said {kind}"><span>{said}</span> <span>{percent(sure)}</span></p>'
 
 
-def _is(label: str) -> str:
+def truth_line(label: str) -> str:
     return f'<p class="truth">is <b>{text(label)}</b></p>'
 
 

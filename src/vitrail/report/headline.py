@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from vitrail.page.document import text
 from vitrail.report import charts
-from vitrail.report.facts import RunFacts
+from vitrail.report.facts import RunFacts, Story
 from vitrail.report.words import count, duration, percent
 
 FINE = 0.985  # accuracy from which one speaks of 1,000 pictures, for mistakes in 100 would be too few to count
@@ -65,7 +66,7 @@ def opening(facts: RunFacts) -> str:
   </div>
   <div class="window">{charts.window(alt, said.right, said.total)}</div>
 </header>
-<dl class="tiles">{"".join(map(_tile, tiles(facts)))}</dl>"""
+{tile_list(tiles(facts))}"""
 
 
 class Tile(NamedTuple):
@@ -91,14 +92,14 @@ def tiles(facts: RunFacts) -> list[Tile]:
     found.append(Tile("Calibration error", percent(scores.ece), "between how sure and how often right"))
     if scores.known is not None:
         found.append(Tile("Answers", percent(scores.known), _about_known(scores.known_accuracy)))
-    return [*found, *_time(facts)]
+    return [*found, *time_tiles(facts)]
 
 
 def _about_known(accuracy: float | None) -> str:
     return "all is unknown to it" if accuracy is None else f"and is right in {percent(accuracy)} of those"
 
 
-def _time(facts: RunFacts) -> list[Tile]:
+def time_tiles(facts: Story) -> list[Tile]:
     seconds = _seconds(facts)
     epochs = max((float(row["epoch"]) for row in facts.metrics if "epoch" in row), default=0.0)
     if not seconds:
@@ -106,8 +107,12 @@ def _time(facts: RunFacts) -> list[Tile]:
     return [Tile("Training", duration(seconds), f"{epochs:.3g} passes over the data" if epochs else "")]
 
 
-def _seconds(facts: RunFacts) -> float:
+def _seconds(facts: Story) -> float:
     return max((float(row["seconds"]) for row in facts.metrics if "seconds" in row), default=0.0)
+
+
+def tile_list(found: Sequence[Tile]) -> str:
+    return f'<dl class="tiles">{"".join(map(_tile, found))}</dl>'
 
 
 def _tile(tile: Tile) -> str:

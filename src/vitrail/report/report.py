@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from vitrail.page.document import document, resource, text
@@ -10,6 +11,7 @@ from vitrail.report.confidence import confidence_section
 from vitrail.report.facts import RunFacts
 from vitrail.report.gallery import example_section, mistake_section
 from vitrail.report.headline import headline, opening
+from vitrail.report.inside import inside_section
 from vitrail.report.model_card import model_card
 from vitrail.report.section import Section
 from vitrail.report.setup import command_section, data_section, settings_section
@@ -22,6 +24,7 @@ SECTIONS = (
     confusion_section,
     confidence_section,
     example_section,
+    inside_section,
     training_section,
     data_section,
     settings_section,
@@ -39,17 +42,23 @@ def write_report(path: Path, facts: RunFacts) -> None:
 def page(facts: RunFacts) -> str:
     """The whole document. A section that makes no sense for this run is not there."""
     sections = [section for make in SECTIONS if (section := make(facts)) is not None]
+    title = f"{facts.title}: {headline(facts).sentence}"
+    return assemble(title, opening(facts), sections, f"The figures are of {facts.measured_on}.")
+
+
+def assemble(title: str, top: str, sections: Sequence[Section], note: str) -> str:
+    """A page of sections under its top (markup), with a note at its foot."""
     body = f"""<a class="skip" href="#{_anchor(sections[0])}">Skip to the first part</a>
-{opening(facts)}
+{top}
 <div class="page">
   <nav aria-label="Parts"><ol><li><ol>{"".join(map(_link, sections))}</ol></li></ol></nav>
   <main>{"".join(map(_part, sections))}
   </main>
 </div>
-<footer><p>Made by vitrail. The figures are of {text(facts.measured_on)}.</p></footer>
+<footer><p>Made by vitrail. {text(note)}</p></footer>
 <div id="hint" role="status" hidden></div>"""
-    title = f"{facts.title}: {headline(facts).sentence}"
-    return document(title=title, style=_resource("report.css"), body=body, script=_resource("report.js"))
+    style = _resource("report.css") + _resource("inside.css")
+    return document(title=title, style=style, body=body, script=_resource("report.js"))
 
 
 def _link(section: Section) -> str:

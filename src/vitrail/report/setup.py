@@ -7,7 +7,7 @@ from typing import Any
 
 from vitrail.page.document import text
 from vitrail.report import charts
-from vitrail.report.facts import RunFacts
+from vitrail.report.facts import Story
 from vitrail.report.section import Section, bar, figure
 from vitrail.report.words import count, listed
 
@@ -16,7 +16,7 @@ NAMED_FILES = 200  # of those left out
 _SPLIT_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
-def data_section(facts: RunFacts) -> Section:
+def data_section(facts: Story) -> Section:
     data = facts.data
     parts = [f"{count(number, 'picture')} for {_SPLIT_NAMES.get(name, name)}" for name, number in data.pictures.items()]
     words = f"{data.name}: {listed(parts)}." if parts else f"{data.name}."
@@ -29,10 +29,10 @@ def data_section(facts: RunFacts) -> Section:
     return Section("Data", "What it learned from", words, body)
 
 
-def _distribution(facts: RunFacts) -> str:
+def _distribution(facts: Story) -> str:
     """Pictures of each class for training, or in whatever split there is."""
     split = "train" if "train" in facts.data.counts else next(iter(facts.data.counts), None)
-    if split is None:
+    if split is None or not facts.classes:
         return ""
     numbers = [int(number) for number in facts.data.counts[split]]
     caption = f"Pictures of each class for {_SPLIT_NAMES.get(split, split)}"
@@ -47,7 +47,7 @@ def _distribution(facts: RunFacts) -> str:
     return figure(caption, f'<ol class="bars">{items}</ol>', "ranking")
 
 
-def _left_out(facts: RunFacts) -> str:
+def _left_out(facts: Story) -> str:
     left = facts.data.left_out
     if not left:
         return ""
@@ -62,7 +62,7 @@ def _left_out(facts: RunFacts) -> str:
 # ---- settings -----------------------------------------------------------------------------------------------------
 
 
-def settings_section(facts: RunFacts) -> Section | None:
+def settings_section(facts: Story) -> Section | None:
     """Automatic choices with their reasons in the open, all other settings to unfold."""
     values = dict(_flat(facts.config))
     if not values and not facts.reasons:
@@ -119,7 +119,7 @@ def shown(value: Any) -> str:
 # ---- commands -----------------------------------------------------------------------------------------------------
 
 
-def command_section(facts: RunFacts) -> Section | None:
+def command_section(facts: Story) -> Section | None:
     if not facts.commands:
         return None
     items = "".join(

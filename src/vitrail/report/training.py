@@ -10,7 +10,7 @@ import numpy as np
 
 from vitrail.report import charts
 from vitrail.report.charts import Line, Plane, Point
-from vitrail.report.facts import Row, RunFacts
+from vitrail.report.facts import Row, Story
 from vitrail.report.scales import Axis, number_axis, share_axis
 from vitrail.report.section import Section, figure, key
 from vitrail.report.words import duration, percent, unit_of_time
@@ -21,6 +21,8 @@ SHARES = (
     ("accuracy", "accuracy", "second"),
     ("balanced_accuracy", "balanced", "third"),
     ("mean_average_precision", "mean average precision", "second"),
+    ("knn", "by nearest neighbours", "second"),
+    ("few_shot", "by a few of each class", "third"),
 )
 
 
@@ -32,7 +34,7 @@ class Across(NamedTuple):
     axis: Axis
 
 
-def training_section(facts: RunFacts) -> Section | None:
+def training_section(facts: Story) -> Section | None:
     rows = [row for row in facts.metrics if row.get("kind") in ("train", "val") and _finite(row, "seconds", "step")]
     if not rows:
         return None
@@ -52,7 +54,7 @@ def training_section(facts: RunFacts) -> Section | None:
     return Section("Training", "How it learned", _words(facts, rows), f'<div class="curves">{chooser}{panels}</div>')
 
 
-def _words(facts: RunFacts, rows: Sequence[Row]) -> str:
+def _words(facts: Story, rows: Sequence[Row]) -> str:
     said = [f"{max(row['step'] for row in rows):,} steps in {duration(max(row['seconds'] for row in rows))}"]
     if speed := [row["images_per_second"] for row in rows if _finite(row, "images_per_second")]:
         said.append(f"{number(speed[-1])} pictures a second")
@@ -70,7 +72,7 @@ def _across(rows: Sequence[Row], column: str, size: float, label: str) -> Across
     return Across(column, size, axis)
 
 
-def _charts(facts: RunFacts, rows: Sequence[Row], across: Across) -> str:
+def _charts(facts: Story, rows: Sequence[Row], across: Across) -> str:
     train = [row for row in rows if row["kind"] == "train"]
     val = [row for row in rows if row["kind"] == "val"]
     probes = [float(probe["accuracy"]) for probe in _probes(facts.metrics)]
