@@ -17,8 +17,9 @@ Pair = tuple[int, int]
 
 PATCHES = ("conv", "linear")
 STEMS = ("none", "conv", "resnet")
+FORMULAS = ("sincos-1d", "sincos-2d", "rotary")  # positions that are computed, not learned
 POSITIONS = ("learned", "learned-patches", "learned-2d", "relative", "rotary", "sincos-1d", "sincos-2d", "none")
-POOLS = ("cls", "mean", "cls+mean", "attention")
+POOLS = ("cls", "mean", "cls+mean", "cls+distill", "attention")
 NORMS = ("pre", "post")
 FINAL_NORMS = ("tokens", "pooled", "none")
 HEADS = ("linear", "tanh", "relu")
@@ -83,6 +84,8 @@ class ViTConfig(Config):
     read_layers: tuple[int, ...] = ()  # blocks, from 1, whose pooled outputs the head reads together; (): the last
     head_dim: int | None = None  # width before the last layer of a tanh or relu head; None: dim
     any_size: bool = False  # accept other image sizes at run time, positions interpolated in 2-D
+    position_grid: Pair | None = None  # in which formulas count places, if trained on another grid than this one
+    merge: int = 0  # patches merged into others like them in every block (ToMe)
 
     def __post_init__(self) -> None:
         _set(self, image_size=pair("image_size", self.image_size), patch_size=pair("patch_size", self.patch_size))
@@ -90,7 +93,7 @@ class ViTConfig(Config):
             _set(self, **{name: tuple(_positive(name, n) for n in getattr(self, name))})
         for name in ("dim", "depth", "heads", "mlp_dim", "dim_head", "channels"):
             _positive(name, getattr(self, name))
-        for name in ("num_classes", "registers"):
+        for name in ("num_classes", "registers", "merge"):
             _at_least_zero(name, getattr(self, name))
         for name in ("dropout", "emb_dropout", "attention_dropout", "drop_path"):
             _probability(name, getattr(self, name))
@@ -103,23 +106,26 @@ class ViTConfig(Config):
     def _resolve(self) -> None:
         """Fill in what follows from the other choices, so that a written config is complete."""
         if self.class_token is None:
-            _set(self, class_token=self.pool in ("cls", "cls+mean"))
+            _set(self, class_token=self.pool.startswith("cls"))
         if self.final_norm is None:
             _set(self, final_norm="tokens" if self.norm == "pre" else "none")
         one_of("final_norm", self.final_norm, FINAL_NORMS)
         if self.head_dim is None:
             _set(self, head_dim=self.dim)
+        if self.position_grid is not None:
+            grid = pair("position_grid", self.position_grid)
+            _set(self, position_grid=None if grid == self.grid or self.positions not in FORMULAS else grid)
         _positive("head_dim", self.head_dim)
 
     def _check_parts(self) -> None:
         for image, patch in zip(self.image_size, self.patch_size, strict=True):
             check_divisible(image, patch)
-        if self.pool in ("cls", "cls+mean") and not self.class_token:
+        if self.pool.startswith("cls") and not self.class_token:
             raise ConfigError(f"pool={self.pool!r} reads the class token, but class_token=False", fix="use pool='mean'")
         if self.pool == "attention" and self.dim % self.heads:
             raise ConfigError(f"pool='attention' splits dim={self.dim} into heads={self.heads}", fix="make it divide")
-        if self.pool == "cls+mean" and self.final_norm == "pooled":
-            raise ConfigError("pool='cls+mean' is normalised before pooling", fix="use final_norm='tokens'")
+        if self.pool in ("cls+mean", "cls+distill") and self.final_norm == "pooled":
+            raise ConfigError(f"pool={self.pool!r} is normalised before pooling", fix="use final_norm='tokens'")
         if self.read_layers and (
             sorted(set(self.read_layers)) != [*self.read_layers] or self.read_layers[-1] != self.depth
         ):
@@ -145,6 +151,11 @@ class ViTConfig(Config):
             )
 
     def _check_positions(self) -> None:
+        if self.merge and (self.norm == "post" or self.positions in ("rotary", "relative")):
+            raise ConfigError(
+                f"merged patches have no place for positions={self.positions!r}, norm={self.norm!r}",
+                fix="use merge=0",
+            )
         needs = {"learned-2d": ("dim", 2), "sincos-1d": ("dim", 2), "sincos-2d": ("dim", 4), "rotary": ("dim_head", 4)}
         if self.positions in needs:
             name, factor = needs[self.positions]
@@ -160,14 +171,28 @@ class ViTConfig(Config):
         return self.image_size[0] // self.patch_size[0], self.image_size[1] // self.patch_size[1]
 
     @property
+    def counted_grid(self) -> Pair:
+        """The grid in which a place is counted: that of the pictures the model was trained on."""
+        return self.position_grid or self.grid
+
+    def at_size(self, size: Pair) -> Self:
+        """The same model for pictures of another size: each patch keeps its place in the picture."""
+        return self.replace(image_size=size, position_grid=self.counted_grid)
+
+    @property
     def prefix_tokens(self) -> int:
-        """Tokens in front of the patches: the class token and the registers."""
-        return int(bool(self.class_token)) + self.registers
+        """Tokens in front of the patches: the class token, the distillation token and the registers."""
+        return int(bool(self.class_token)) + int(self.distill_token) + self.registers
+
+    @property
+    def distill_token(self) -> bool:
+        """Is there a second token, which learns from a teacher (DeiT)? It is there where pooling reads it."""
+        return self.pool == "cls+distill"
 
     @property
     def feature_dim(self) -> int:
         """Width of the pooled features."""
-        return self.dim * (2 if self.pool == "cls+mean" else 1) * max(1, len(self.read_layers))
+        return self.dim * (2 if self.pool in ("cls+mean", "cls+distill") else 1) * max(1, len(self.read_layers))
 
     @property
     def stem_stride(self) -> Pair:
@@ -196,6 +221,10 @@ class ResNetConfig(Config):
     width: int = 64
     stem: str = "imagenet"  # "small": 3x3 stride 1 without max-pool, for 32-pixel pictures
     drop_path: float = 0.0
+
+    def at_size(self, size: Pair) -> Self:
+        """The same model for pictures of another size."""
+        return self.replace(image_size=size)
 
     def __post_init__(self) -> None:
         _set(self, image_size=pair("image_size", self.image_size))

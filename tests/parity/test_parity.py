@@ -136,6 +136,18 @@ def test_dinov2s_own_names(tmp_path):
     assert_same_answers(ours, load(tmp_path / "dinov2.pth").model, full=False)
 
 
+@forms
+def test_distilled_deit_both_ways(full, tmp_path):
+    """Two tokens with a head each, whose mean is the answer: here one layer that reads both."""
+    theirs = randomise(timm().create_model("deit_tiny_distilled_patch16_224", **cut_short(full, num_classes=12)))
+    save_file(theirs.state_dict(), tmp_path / "theirs.safetensors")
+    ours = load(tmp_path / "theirs.safetensors").model
+    assert (ours.config.distill_token, ours.config.prefix_tokens) == (True, 2)
+    assert_same_answers(ours, theirs, full)
+    convert(Artefact(randomise(ours, seed=1)), tmp_path / "ours", to="timm")
+    assert_same_answers(ours, timm().create_model(f"local-dir:{tmp_path / 'ours'}", pretrained=True), full)
+
+
 # ---- Hugging Face ---------------------------------------------------------------------------------------------------
 
 HUGGINGFACE = {

@@ -7,7 +7,7 @@ import torch
 
 from oracles import randomise, timm
 from vitrail import Artefact, create_model
-from vitrail.config import POSITIONS
+from vitrail.config import FORMULAS, POSITIONS
 from vitrail.errors import ConfigError, WeightsError
 from vitrail.model.positions import resize_positions
 from vitrail.weights.load import load
@@ -28,9 +28,16 @@ def test_a_new_size_at_load_equals_the_same_size_at_run_time(positions, tmp_path
     images = torch.randn(2, 3, 48, 96, generator=torch.Generator().manual_seed(0))
     at_load, at_run = load(path, image_size=(48, 96)).model, load(path).model
     assert at_load.config.grid == (3, 6)
-    if positions in ("learned", "learned-patches", "learned-2d", "relative", "none"):
-        with torch.no_grad():
-            torch.testing.assert_close(at_load(images), at_run(images), atol=1e-5, rtol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(at_load(images), at_run(images), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("positions", FORMULAS)
+def test_formulas_go_on_counting_in_the_grid_they_were_trained_on(positions):
+    config = create_model("Ti/16", image_size=64, depth=1, positions=positions).config
+    bigger = config.at_size((96, 128))
+    assert (bigger.grid, bigger.counted_grid, bigger.at_size((32, 32)).counted_grid) == ((6, 8), (4, 4), (4, 4))
+    assert bigger.at_size((64, 64)) == config
 
 
 def test_positions_are_moved_and_the_class_tokens_kept(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vitrail.config import ViTConfig
+from vitrail.model.merging import MergingViT
 from vitrail.model.resnet import ResNet
 from vitrail.model.sizes import ModelConfig, model_config
 from vitrail.model.vit import ViT
@@ -21,4 +22,6 @@ def create_model(name: str, **changes: Any) -> Model:
 
 def build(config: ModelConfig) -> Model:
     """The model that a configuration describes."""
-    return ViT.from_config(config) if isinstance(config, ViTConfig) else ResNet(config)
+    if not isinstance(config, ViTConfig):
+        return ResNet(config)
+    return (MergingViT if config.merge else ViT).from_config(config)

@@ -24,6 +24,10 @@ class ClassToken(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return tokens[:, 0]
 
+    def reading(self, tokens: Tensor) -> Tensor:
+        """How much of each token (B N D) is in the pooled vector (B N); every row sums to one."""
+        return one_hot_first(tokens)
+
 
 class MeanOfPatches(nn.Module):
     """The mean of the patches, without class token and registers (GAP)."""
@@ -37,6 +41,9 @@ class MeanOfPatches(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return tokens[:, self.prefix :].mean(dim=1)
 
+    def reading(self, tokens: Tensor) -> Tensor:
+        return even_after(tokens, self.prefix)
+
 
 class ClassAndMean(nn.Module):
     """The class token beside the mean of the patches, twice as wide (DINOv2's linear classifier)."""
@@ -49,6 +56,27 @@ class ClassAndMean(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return torch.cat([tokens[:, 0], tokens[:, self.prefix :].mean(dim=1)], dim=1)
+
+    def reading(self, tokens: Tensor) -> Tensor:
+        return (one_hot_first(tokens) + even_after(tokens, self.prefix)) / 2
+
+
+class ClassAndDistilled(nn.Module):
+    """The class token beside the distillation token. One linear layer on both is the mean of DeiT's two heads."""
+
+    reads: int | None = 2
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        del config
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return tokens[:, :2].flatten(1)
+
+    def reading(self, tokens: Tensor) -> Tensor:
+        shares = tokens.new_zeros(tokens.shape[:2])
+        shares[:, :2] = 0.5
+        return shares
 
 
 class AttentionPool(nn.Module):
@@ -69,18 +97,37 @@ class AttentionPool(nn.Module):
         self.mlp.add_module("fc2", nn.Linear(config.mlp_dim, dim))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        q = self.q(self.latent).expand(tokens.shape[0], -1, -1)  # B 1 D
-        k, v = self.kv(tokens).chunk(2, dim=-1)  # B N D each
-        q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (q, k, v))
-        mixed = F.scaled_dot_product_attention(q, k, v)  # B H 1 d
+        mixed = F.scaled_dot_product_attention(*self._queries_keys_values(tokens))  # B H 1 d
         pooled = self.proj(mixed.transpose(1, 2).flatten(2))
         return (pooled + self.mlp(self.norm(pooled)))[:, 0]
 
+    def reading(self, tokens: Tensor) -> Tensor:
+        q, k, _ = self._queries_keys_values(tokens)
+        scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5  # B H 1 N
+        return scores.softmax(dim=-1).mean(dim=1)[:, 0]
 
-POOLS: dict[str, type[ClassToken | MeanOfPatches | ClassAndMean | AttentionPool]] = {
+    def _queries_keys_values(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q = self.q(self.latent).expand(tokens.shape[0], -1, -1)  # B 1 D
+        k, v = self.kv(tokens).chunk(2, dim=-1)  # B N D each
+        q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (q, k, v))
+        return q, k, v
+
+
+def one_hot_first(tokens: Tensor) -> Tensor:
+    return torch.eye(1, tokens.shape[1], dtype=tokens.dtype, device=tokens.device).expand(tokens.shape[0], -1)
+
+
+def even_after(tokens: Tensor, prefix: int) -> Tensor:
+    shares = tokens.new_zeros(tokens.shape[:2])
+    shares[:, prefix:] = 1 / (tokens.shape[1] - prefix)
+    return shares
+
+
+POOLS: dict[str, type[ClassToken | MeanOfPatches | ClassAndMean | ClassAndDistilled | AttentionPool]] = {
     "cls": ClassToken,
     "mean": MeanOfPatches,
     "cls+mean": ClassAndMean,
+    "cls+distill": ClassAndDistilled,
     "attention": AttentionPool,
 }
 

@@ -58,6 +58,7 @@ def xavier_each(parts: int) -> Initialiser:
 # fmt: off
 TABLE: list[tuple[str, Initialiser, str]] = [
     ("cls_token",                zeros,           "[flax] one token, nothing to tell apart"),
+    ("dist_token",               normal(0.02),    "it must differ from the class token"),
     ("reg_token",                normal(0.02),    "equal registers would stay equal"),
     ("pos_embed",                normal(0.02),    "[flax] posemb_init"),
     ("*attn.positions.table",    normal(0.02),    "as pos_embed"),

@@ -99,7 +99,7 @@ class SinCos1d(NothingAdded):
 
     def embedding(self, table: Tensor | None, grid: Pair) -> Tensor:
         del table
-        return sincos_1d(grid, self.config.grid, self.config.dim)
+        return sincos_1d(grid, self.config.counted_grid, self.config.dim)
 
 
 class SinCos2d(NothingAdded):
@@ -107,7 +107,7 @@ class SinCos2d(NothingAdded):
 
     def embedding(self, table: Tensor | None, grid: Pair) -> Tensor:
         del table
-        return sincos_2d(grid, self.config.grid, self.config.dim)
+        return sincos_2d(grid, self.config.counted_grid, self.config.dim)
 
 
 # ---- inside attention ---------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class NothingInside(nn.Module):
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
-        self.grid = config.grid
+        self.grid = config.counted_grid
 
     def turn(self, q: Tensor, k: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Queries and keys (B H N d), as they meet in the scores. Queries may be the first few tokens only."""
@@ -156,14 +156,15 @@ class Relative(NothingInside):
         self.table = nn.Parameter(torch.empty(1, (2 * rows - 1) * (2 * columns - 1), config.dim_head))
 
     def bias(self, q: Tensor, keys: int, layout: Layout) -> Tensor:
-        content = q[:, :, layout.prefix :] @ self._offsets(layout.grid).transpose(-2, -1)  # B H N offsets
+        content = q[:, :, layout.prefix :] @ self.offsets(layout.grid).transpose(-2, -1)  # B H N offsets
         index = offset_index(layout.grid).to(q.device)  # N N
         if layout.kept is not None:
             index = index[layout.kept.unsqueeze(2), layout.kept.unsqueeze(1)].unsqueeze(1)  # B 1 K K
         picked = content.gather(-1, index[..., : content.shape[2], :].expand(*content.shape[:3], -1))
         return F.pad(picked, (keys - picked.shape[-1], 0, q.shape[2] - picked.shape[2], 0))
 
-    def _offsets(self, grid: Pair) -> Tensor:
+    def offsets(self, grid: Pair) -> Tensor:
+        """The learned vector of each offset at this grid (offsets d)."""
         (rows, columns), (new_rows, new_columns) = self.grid, grid
         old, new = (2 * rows - 1, 2 * columns - 1), (2 * new_rows - 1, 2 * new_columns - 1)
         return resize_grid(self.table, old, new)[0]

@@ -242,9 +242,17 @@ class ResNet(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """B x C x H x W -> B x D: the last feature map, averaged over the picture."""
+        return self.pool(self.maps(images))
+
+    def maps(self, images: Tensor) -> Tensor:
+        """B x C x H x W -> B x D x H/32 x W/32 after four stages: the last feature map."""
         check_channels(images, self.config.channels)
-        maps: Tensor = self.norm(self.stages(self.stem(images)))  # B x D x H/32 x W/32 after four stages
-        return maps.mean((2, 3))  # B x D
+        maps: Tensor = self.norm(self.stages(self.stem(images)))
+        return maps
+
+    def pool(self, maps: Tensor) -> Tensor:
+        """B x D x rows x columns -> B x D."""
+        return maps.mean((2, 3))
 
     def classify(self, features: Tensor) -> Tensor:
         """B x D -> B x K."""

@@ -5,13 +5,14 @@
     z_l  = MLP(LN(z'_l)) + z'_l                            Block      (3)
     y    = LN(z_L^0)                                       features   (4)
 
-B batch, N tokens, D width, H heads, d width per head. Tokens are ordered class token, registers, patches.
+B batch, N tokens, D width, H heads, d width per head. Tokens are ordered class token, distillation token,
+registers, patches.
 `record` is offered every intermediate by name (see trace.py); by default nobody keeps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -177,6 +178,7 @@ class ViT(nn.Module):
         self.config = config = ViTConfig.from_dict({**sizes, **widths, **parts})
         self.patch_embed = PATCHES[config.patches](config)
         self.cls_token = nn.Parameter(torch.empty(1, 1, config.dim)) if config.class_token else None
+        self.dist_token = nn.Parameter(torch.empty(1, 1, config.dim)) if config.distill_token else None
         self.reg_token = nn.Parameter(torch.empty(1, config.registers, config.dim)) if config.registers else None
         self.positions = SCHEMES[config.positions][0](config)
         table = self.positions.table_shape()
@@ -225,19 +227,28 @@ class ViT(nn.Module):
         pooled = [self.fc_norm(self.attn_pool(layer)) for layer in encoded]
         return pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1)
 
+    def reading(self, encoded: Tensor) -> Tensor:
+        """How much of each encoded token (B N D) is in the pooled vector (B N); every row sums to one."""
+        return self.attn_pool.reading(encoded)
+
     def classify(self, features: Tensor) -> Tensor:
         """Features (B D) to logits (B classes)."""
         return self.head(self.pre_logits(features))
 
-    def embed(self, images: Tensor, record: Silent = SILENT) -> tuple[Tensor, Layout]:
-        """Equation 1: cut, project, prepend the class token and registers, add positions (B N D)."""
+    def embed(
+        self, images: Tensor, record: Silent = SILENT, change: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Tensor, Layout]:
+        """Equation 1: cut, project, prepend the class token and registers, add positions (B N D).
+
+        `change` is given the patch embeddings (B N D) before they know their places: where a patch is masked.
+        """
         layout = Layout(check_images(images, self.config), self.config.prefix_tokens)
         if record.keeps:
             record("patches", cut(images, self.config.patch_size))
         patches = record("embeddings", self.patch_embed(images))
-        prefix = [
-            token.expand(patches.shape[0], -1, -1) for token in (self.cls_token, self.reg_token) if token is not None
-        ]
+        patches = patches if change is None else change(patches)
+        tokens_in_front = (self.cls_token, self.dist_token, self.reg_token)
+        prefix = [token.expand(patches.shape[0], -1, -1) for token in tokens_in_front if token is not None]
         sequence = record("sequence", torch.cat([*prefix, patches], dim=1))
         tokens = self.pos_drop(self.positions(sequence, self.pos_embed, layout.grid))
         return record("tokens", tokens), layout
@@ -288,7 +299,11 @@ def keep_some(tokens: Tensor, layout: Layout, share: float) -> tuple[Tensor, Lay
     """All prefix tokens and a random share of the patches, chosen for each image apart (B N D -> B K D)."""
     patches = tokens.shape[1] - layout.prefix
     scores = torch.rand(tokens.shape[0], patches, device=tokens.device)
-    kept = scores.topk(max(1, round(patches * share)), dim=1, sorted=False).indices  # B K
+    return keep(tokens, layout, scores.topk(max(1, round(patches * share)), dim=1, sorted=False).indices)
+
+
+def keep(tokens: Tensor, layout: Layout, kept: Tensor) -> tuple[Tensor, Layout]:
+    """All prefix tokens and the patches that `kept` (B K) names for each image (B N D -> B K D)."""
     chosen = tokens[:, layout.prefix :].gather(1, kept[..., None].expand(-1, -1, tokens.shape[2]))
     return torch.cat([tokens[:, : layout.prefix], chosen], dim=1), layout._replace(kept=kept)
 

@@ -45,7 +45,7 @@ def new_task(
 
 def resize_images(config: ModelConfig, state: State, size: Pair) -> tuple[ModelConfig, State]:
     """Positions interpolated in 2-D to the grid of the new size, as the paper fine-tunes at higher resolution (3.2)."""
-    new = config.replace(image_size=size)
+    new = config.at_size(size)
     if not isinstance(config, ViTConfig) or not isinstance(new, ViTConfig) or config.grid == new.grid:
         return new, state
     return new, {name: _resized(name, tensor, config, new) for name, tensor in state.items()}

@@ -129,6 +129,8 @@ def _timm_files(artefact: Artefact) -> dict[str, Any]:
 
 def _nearest_timm_name(config: ViTConfig) -> str:
     """A named model that differs from this one in arguments only: of the same stem, and of the same width if any is."""
+    if config.distill_token:
+        return "deit_tiny_distilled_patch16_224"
     named = [(row.timm, model_config(row.name)) for row in CATALOG if row.timm]
     same_stem = [
         (known.dim == config.dim, name)
@@ -143,7 +145,7 @@ def _nearest_timm_name(config: ViTConfig) -> str:
 
 
 def _timm_arguments(config: ViTConfig) -> dict[str, Any]:
-    pools = {"cls": "token", "mean": "avg", "attention": "map"}
+    pools = {"cls": "token", "cls+distill": "token", "mean": "avg", "attention": "map"}
     arguments: dict[str, Any] = {
         "img_size": list(config.image_size),
         "in_chans": config.channels,

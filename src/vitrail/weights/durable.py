@@ -6,13 +6,15 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from vitrail.data.placing import sync
 from vitrail.errors import FileError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def write_atomically(path: str | os.PathLike[str], writer: Callable[[Path], None]) -> None:
@@ -45,6 +47,8 @@ def write_safetensors(
     path: str | os.PathLike[str], tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
     """Tensors and text to one safetensors file, atomically; views and shared storages are written out in full."""
+    from safetensors.torch import save_file  # brings torch, which text files do not need
+
     plain = _unshared(tensors)
     text = dict(metadata) if metadata else None
     write_atomically(path, lambda temporary: save_file(plain, temporary, metadata=text))

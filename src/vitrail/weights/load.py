@@ -12,7 +12,8 @@ from vitrail.errors import ConfigError, FileError, VitrailError, WeightsError
 from vitrail.model.sizes import ModelConfig
 from vitrail.weights import huggingface
 from vitrail.weights.adapt import adapt, build_with
-from vitrail.weights.artefact import KEY, Artefact, read_artefact
+from vitrail.weights.artefact import Artefact, read_artefact
+from vitrail.weights.description import KEY
 from vitrail.weights.formats import detect
 from vitrail.weights.safe import WeightsFile, read_tensors
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from vitrail.config import Pair, ResNetConfig, ViTConfig
@@ -100,13 +101,15 @@ def _pooling(shapes: Shapes) -> dict[str, Any]:
     final = "pooled" if "fc_norm.weight" in shapes else "tokens" if "norm.weight" in shapes else "none"
     if "attn_pool.latent" in shapes:
         return {"pool": "attention", "final_norm": final}
+    if "dist_token" in shapes:
+        return {"pool": "cls+distill", "final_norm": final}
     mean = final == "pooled" or "cls_token" not in shapes
     return {"pool": "mean" if mean else "cls", "final_norm": final}
 
 
 def _positions(shapes: Shapes, words: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Do the positions include the prefix tokens? Tell by which count makes a grid; a plain ViT's do."""
-    prefix = int(words["class_token"]) + words["registers"]
+    prefix = int(words["class_token"]) + words["registers"] + int("dist_token" in shapes)
     patch: Pair = words["patch_size"]
     if "pos_embed" not in shapes:
         return {"positions": "none", "image_size": settings.get("image_size", 14 * patch[0])}
@@ -137,7 +140,22 @@ def _resnet_config(shapes: Shapes, settings: Settings) -> ResNetConfig:
 def read(tensors: Tensors, settings: Settings) -> tuple[ModelConfig, dict[str, Tensor]]:
     tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(DROPPED)}
     config = _config(shapes_of(tensors), settings)
+    if "head_dist.weight" in tensors:
+        tensors = _one_head(tensors)
     return config, _like_timm(tensors) if "register_tokens" in tensors else dict(tensors)
+
+
+def _one_head(tensors: Tensors) -> dict[str, Tensor]:
+    """The mean of DeiT's two heads, of the class and of the distillation token, as one layer that reads both."""
+    state = dict(tensors)
+    weights, biases = ([state.pop(f"{head}.{kind}") for head in ("head", "head_dist")] for kind in ("weight", "bias"))
+    return state | {"head.weight": torch.cat(weights, dim=1) / 2, "head.bias": torch.stack(biases).mean(dim=0)}
+
+
+def _two_heads(state: Tensors) -> dict[str, Tensor]:
+    """The reverse; the bias is the same in both."""
+    ours, theirs = (2 * state["head.weight"]).chunk(2, dim=1)
+    return {**state, "head.weight": ours, "head_dist.weight": theirs, "head_dist.bias": state["head.bias"].clone()}
 
 
 def _like_timm(tensors: Tensors) -> dict[str, Tensor]:
@@ -148,8 +166,7 @@ def _like_timm(tensors: Tensors) -> dict[str, Tensor]:
 
 
 def write(state: Tensors, config: ViTConfig) -> dict[str, Tensor]:
-    del config
-    return dict(state)
+    return _two_heads(state) if config.distill_token and config.num_classes else dict(state)
 
 
 FORMAT = Format(
@@ -161,7 +178,7 @@ FORMAT = Format(
         "stem": ("none", "resnet"),
         "positions": ("learned", "learned-patches", "none"),
         "registers": None,
-        "pool": ("cls", "mean", "attention"),
+        "pool": ("cls", "mean", "attention", "cls+distill"),
         "final_norm": None,
         "qkv_bias": None,
         "qk_norm": None,
