@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from vitrail.predict.answers import Prediction
 
 Form = Literal["lines", "json", "csv"]
-OPTIONS = ("--top", "--json", "--csv", "--out", "--null", "--mirror", "--batch-size", "--threads")
+Engine = Literal["auto", "torch", "compile", "onnx", "openvino"]
+OPTIONS = ("--top", "--json", "--csv", "--out", "--null", "--mirror", "--engine", "--batch-size", "--threads")
 
 
 def command(
@@ -30,6 +31,7 @@ def command(
     out: Path | None = None,
     null: bool = False,
     mirror: bool = False,
+    engine: Engine | None = None,
     batch_size: int = 16,
     threads: int = 2,
 ) -> int:
@@ -55,6 +57,9 @@ def command(
         Paths from stdin end with a zero byte, as `find -print0` writes them.
     mirror
         Also look at each picture the other way round, and take the mean.
+    engine
+        What computes: torch, compile, onnx or openvino, the last two after an export in memory that is compared first;
+        auto measures and takes the fastest. Left out: what the file is made for.
     batch_size
         Pictures that the model answers at once.
     threads
@@ -63,22 +68,26 @@ def command(
     form = _form(json, csv, out)
     at_least_one(top=top, batch_size=batch_size, threads=threads)
     _check_words(images)
-    from vitrail.predict.predictor import load
+    from vitrail.deploy.engines import load_with
 
-    predictor, complaints = load(model, mirror=mirror), Complaints()
+    predictor, complaints = load_with(model, engine, mirror=mirror), Complaints()
     for note in predictor.notes:
         print(f"vitrail: note: {note}", file=sys.stderr)
     sources = _sources(images, null, complaints)
     answers = predictor.predict_many(sources, batch_size=batch_size, threads=threads, top=top)
-    makers: dict[Form, Callable[[TextIO], Writer]] = {
-        "lines": lambda _: Lines(console(), predictor.classes),
-        "json": Json,
-        "csv": lambda file: Csv(file, min(top, len(predictor.classes))),
-    }
-    good = _write_all(answers, complaints, makers[form], out)
+    good = _write_all(answers, complaints, _maker(form, predictor.classes, top), out)
     if complaints.count:
         print(f"vitrail: {good:,} predicted, {complaints.count:,} could not be read", file=sys.stderr)
     return EXIT_OK if good else EXIT_BAD_INPUT
+
+
+def _maker(form: Form, classes: tuple[str, ...], top: int) -> Callable[[TextIO], Writer]:
+    makers: dict[Form, Callable[[TextIO], Writer]] = {
+        "lines": lambda _: Lines(console(), classes),
+        "json": Json,
+        "csv": lambda file: Csv(file, min(top, len(classes))),
+    }
+    return makers[form]
 
 
 def _check_words(images: tuple[str, ...]) -> None:

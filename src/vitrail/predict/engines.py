@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +13,16 @@ from numpy.typing import NDArray
 from vitrail.config import Preprocessing
 from vitrail.data.examples import Pixels
 from vitrail.data.prepare import normalise
+from vitrail.errors import MissingExtra, WeightsError
+from vitrail.predict.exported import EXPORT, Exported, check_shapes, check_size, read_exported
+from vitrail.weights.description import KEY
+from vitrail.weights.safe_onnx import MAX_BYTES, read_onnx
 
 if TYPE_CHECKING:
     from vitrail.model import Model
+
+Logits = NDArray[np.float32]
+MOST_BIN = 2**35
 
 
 class Engine(Protocol):
@@ -21,22 +31,34 @@ class Engine(Protocol):
     @property
     def name(self) -> str: ...
 
-    def __call__(self, batch: Pixels) -> NDArray[np.float32]: ...
+    def __call__(self, batch: Pixels) -> Logits: ...
+
+
+class Mirrored:
+    """Also shows each picture the other way round, and takes the mean of both answers: a little more accurate where
+    left and right do not matter, at twice the cost."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.name = engine, engine.name
+
+    def __call__(self, batch: Pixels) -> Logits:
+        both: Logits = self.engine(batch) + self.engine(batch[:, :, ::-1])
+        return both * np.float32(0.5)
 
 
 class TorchEngine:
-    """The model itself, in evaluation mode, where and in the precision it is in.
+    """The model itself, in evaluation mode, where and in the precision it is in; compiled first, where asked."""
 
-    `mirror=True` also shows each picture the other way round, and takes the mean of both answers: a little more
-    accurate where left and right do not matter, at twice the cost.
-    """
+    def __init__(self, model: Model, preprocessing: Preprocessing, *, compiled: bool = False) -> None:
+        self.model, self.preprocessing = model, preprocessing
+        self.name = "compile" if compiled else "torch"
+        self._run: Callable[..., Any] = model
+        if compiled:
+            import torch
 
-    name = "torch"
+            self._run = torch.compile(model)
 
-    def __init__(self, model: Model, preprocessing: Preprocessing, *, mirror: bool = False) -> None:
-        self.model, self.preprocessing, self.mirror = model, preprocessing, mirror
-
-    def __call__(self, batch: Pixels) -> NDArray[np.float32]:
+    def __call__(self, batch: Pixels) -> Logits:
         import torch
 
         images = torch.from_numpy(normalise(batch, self.preprocessing)).to(next(self.model.parameters()))
@@ -44,10 +66,90 @@ class TorchEngine:
         self.model.eval()
         try:
             with torch.inference_mode():
-                logits = self.model(images)
-                if self.mirror:
-                    logits = (logits + self.model(images.flip(-1))) / 2
+                logits = self._run(images)
         finally:
             self.model.train(was_training)
-        answers: NDArray[np.float32] = logits.float().cpu().numpy()
+        answers: Logits = logits.float().cpu().numpy()
         return answers
+
+
+class OnnxEngine:
+    """ONNX Runtime on the CPU. `content` is a graph that `read_onnx` or our own exporter vouches for."""
+
+    name = "onnx"
+
+    def __init__(self, content: bytes, exported: Exported, source: str, *, threads: int | None = None) -> None:
+        try:
+            import onnxruntime as runtime
+        except ImportError:
+            raise MissingExtra("onnxruntime", "export") from None
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3  # errors; they come as exceptions too
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        try:
+            self.session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the runtime has a class of its own for every fault, and no common one
+            raise WeightsError(f"ONNX Runtime cannot run it ({error})", where=source, fix=EXPORT) from error
+        inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
+        if len(inputs) != 1 or len(outputs) != 1:
+            raise WeightsError("is not one graph from pictures to logits", where=source, fix=EXPORT)
+        check_shapes(exported, inputs[0].shape, outputs[0].shape, source)
+        self.exported, self._input = exported, inputs[0].name
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        content, metadata = read_onnx(path)
+        return cls(content, read_exported(metadata, str(path)), str(path))
+
+    def __call__(self, batch: Pixels) -> Logits:
+        answers: Logits = self.session.run(None, {self._input: _input(batch, self.exported)})[0]
+        return answers
+
+
+class OpenVinoEngine:
+    """OpenVINO on the CPU, in full precision. `model` is one of OpenVINO's, still to be compiled."""
+
+    name = "openvino"
+
+    def __init__(self, model: Any, exported: Exported, source: str, *, threads: int | None = None) -> None:
+        openvino = import_openvino()
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+        if threads is not None:
+            settings["INFERENCE_NUM_THREADS"] = str(threads)
+        try:
+            self._compiled = openvino.Core().compile_model(model, "CPU", settings)
+            takes, gives = model.input().partial_shape, model.output().partial_shape
+        except RuntimeError as error:
+            raise WeightsError(f"OpenVINO cannot run it ({error})", where=source, fix=EXPORT) from error
+        inside, outside = ([side.get_length() if side.is_static else -1 for side in shape] for shape in (takes, gives))
+        check_shapes(exported, inside, outside, source)
+        self.exported, self._one_at_a_time = exported, Lock()
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        check_size(path, MAX_BYTES)
+        check_size(path.with_suffix(".bin"), MOST_BIN)
+        try:
+            model = import_openvino().Core().read_model(path)
+            said = str(model.get_rt_info([KEY]).value) if model.has_rt_info([KEY]) else None
+        except RuntimeError as error:
+            raise WeightsError(f"OpenVINO cannot read it ({error})", where=path, fix=EXPORT) from error
+        return cls(model, read_exported({} if said is None else {KEY: said}, str(path)), str(path))
+
+    def __call__(self, batch: Pixels) -> Logits:
+        with self._one_at_a_time:  # a compiled model has one place for its inputs
+            answers: Logits = self._compiled(_input(batch, self.exported))[0].copy()
+        return answers
+
+
+def import_openvino() -> Any:
+    try:
+        import openvino
+    except ImportError:
+        raise MissingExtra("openvino", "openvino") from None
+    return openvino
+
+
+def _input(batch: Pixels, exported: Exported) -> NDArray[Any]:
+    return np.ascontiguousarray(batch) if exported.pixels else normalise(batch, exported.preprocessing)

@@ -11,7 +11,8 @@ from vitrail.data.examples import Pixels
 from vitrail.errors import ConfigError, ImageError
 from vitrail.evaluate.metrics import Floats
 from vitrail.predict.answers import Decision, Prediction
-from vitrail.predict.engines import Engine, TorchEngine
+from vitrail.predict.engines import Engine, Mirrored, OnnxEngine, OpenVinoEngine, TorchEngine
+from vitrail.predict.exported import Kind, kind_of
 from vitrail.predict.many import BATCH_SIZE, THREADS, stream_logits
 from vitrail.predict.pictures import Source, read_picture
 
@@ -23,15 +24,25 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Source)
 
 
-def load(source: str | Path, *, mirror: bool = False, **settings: Any) -> Predictor:
+def load(source: str | Path, *, mirror: bool = False, compiled: bool = False, **settings: Any) -> Predictor:
     """A model ready for use, from a file, a run, a folder in timm's or Hugging Face's layout, or hf-hub:owner/name.
 
-    `settings` are those of `vitrail.weights.load.load`: `image_size`, `num_classes`, `channels`, `any_size`, `check`,
-    and what foreign weights cannot tell, such as `heads`.
+    Files of `vitrail export` (.onnx, OpenVINO's .xml) are run by what they were made for, without torch. `settings` are
+    those of `vitrail.weights.load.load`: `image_size`, `num_classes`, `channels`, `any_size`, `check`, and what foreign
+    weights cannot tell, such as `heads`.
     """
+    kind = kind_of(source)
+    if kind is not None:
+        if settings or compiled:
+            fix = "leave them out, or load the model it was exported from"
+            raise ConfigError(f"an exported model has no settings to change ({', '.join(settings)})", fix=fix)
+        return Predictor.of_exported(EXPORTED[kind].open(Path(source)), mirror=mirror)
     from vitrail.weights.load import load as load_artefact
 
-    return Predictor.of(load_artefact(source, **settings), mirror=mirror)
+    return Predictor.of(load_artefact(source, **settings), mirror=mirror, compiled=compiled)
+
+
+EXPORTED: dict[Kind, type[OnnxEngine] | type[OpenVinoEngine]] = {"onnx": OnnxEngine, "openvino": OpenVinoEngine}
 
 
 class Predictor:
@@ -51,7 +62,14 @@ class Predictor:
         self.notes, self._artefact = notes, artefact
 
     @classmethod
-    def of(cls, artefact: Artefact, *, mirror: bool = False) -> Predictor:
+    def of_exported(cls, engine: OnnxEngine | OpenVinoEngine, *, mirror: bool = False) -> Predictor:
+        """With an engine that brings all it needs."""
+        exported = engine.exported
+        run = Mirrored(engine) if mirror else engine
+        return cls(run, exported.decision, exported.preprocessing, exported.channels)
+
+    @classmethod
+    def of(cls, artefact: Artefact, *, mirror: bool = False, compiled: bool = False) -> Predictor:
         """With torch as the engine."""
         config = artefact.model.config
         preprocessing = artefact.preprocessing or papers_preprocessing(config)
@@ -62,7 +80,8 @@ class Predictor:
             multi_label=artefact.multi_label,
             thresholds=artefact.thresholds,
         )
-        engine = TorchEngine(artefact.model, preprocessing, mirror=mirror)
+        torch_engine = TorchEngine(artefact.model, preprocessing, compiled=compiled)
+        engine = Mirrored(torch_engine) if mirror else torch_engine
         return cls(engine, decision, preprocessing, config.channels, notes=_notes(artefact), artefact=artefact)
 
     def predict(self, source: Source, top: int = 5) -> Prediction:

@@ -1,0 +1,1 @@
+"""Shipping a model: other formats and engines, proven equal; smaller and faster ones, measured."""

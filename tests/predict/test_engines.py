@@ -1,0 +1,109 @@
+"""Engines stand in for one another; exported files need no torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from vitrail import Predictor, load
+from vitrail.deploy.engines import fastest, load_with, race
+from vitrail.deploy.export import export
+from vitrail.errors import ConfigError
+from vitrail.predict.engines import OnnxEngine
+
+
+@pytest.fixture
+def files(artefact, tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    artefact.save(folder / "model.safetensors")
+    export(artefact, folder / "model.onnx", "onnx")
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["torch", "onnx", "openvino", "auto"])
+def test_engines_answer_alike(files, pictures, engine):
+    plain = load(files / "model.safetensors")
+    other = load_with(files / "model.safetensors", engine)
+    assert engine in (other.engine.name, "auto")
+    for path in pictures[:4]:
+        one, two = plain.predict(path), other.predict(path)
+        assert one.label == two.label
+        assert two.probability == pytest.approx(one.probability, abs=1e-5)
+    assert other.classes == plain.classes
+    assert other.model is other.artefact.model
+
+
+def test_mirrored_pictures_behind_any_engine(files, pictures):
+    plain, mirrored = load(files / "model.onnx"), load(files / "model.onnx", mirror=True)
+    batch = np.stack([plain.read(path) for path in pictures[:3]])
+    both = (plain.engine(batch) + plain.engine(batch[:, :, ::-1])) / 2
+    assert np.allclose(mirrored.engine(batch), both, atol=1e-6)
+
+
+def test_many_pictures_through_an_exported_file(files, pictures):
+    with_torch, without = load(files / "model.safetensors"), load(files / "model.onnx")
+    assert isinstance(without.engine, OnnxEngine)
+    told = [dict(predictor.predict_many(pictures, batch_size=5)) for predictor in (with_torch, without)]
+    assert [p.label for p in told[0].values()] == [p.label for p in told[1].values()]
+
+
+@pytest.mark.parametrize("engine", ["onnx", "openvino"])
+def test_threads_may_ask_at_once(files, pictures, engine):
+    predictor = load_with(files / "model.safetensors", engine)
+    batches = [predictor.read(path)[None] for path in pictures]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(predictor.engine, batches))
+    for batch, found in zip(batches, together, strict=True):
+        assert np.allclose(found, predictor.engine(batch), atol=1e-6)
+
+
+def test_an_exported_file_has_one_engine(files):
+    with pytest.raises(ConfigError, match="made for the onnx engine"):
+        load_with(files / "model.onnx", "torch")
+    with pytest.raises(ConfigError, match="no settings to change"):
+        load(files / "model.onnx", image_size=64)
+    with pytest.raises(ConfigError, match="shows no weights"):
+        _ = load(files / "model.onnx").model
+
+
+def test_an_unknown_engine_is_named(files):
+    with pytest.raises(ConfigError, match="engine='onx'"):
+        load_with(files / "model.safetensors", "onx")
+
+
+def test_the_fastest_is_the_one_that_answers_first(artefact):
+    plain = Predictor.of(artefact)
+    assert fastest(plain).name in ("torch", "onnx", "openvino")
+
+
+def test_all_take_turns_in_a_race():
+    calls = []
+    seconds = race([lambda: calls.append("a"), lambda: calls.append("b")], rounds=3)
+    assert [len(kept) for kept in seconds] == [3, 3]
+    assert calls == ["a", "b"] * 4
+
+
+PROGRAM = """
+import json, resource, sys
+from vitrail.cli.main import main
+code = main(["predict", sys.argv[1], sys.argv[2], "--json", "--out", sys.argv[3]])
+usage = resource.getrusage(resource.RUSAGE_SELF)
+loaded = [name for name in ("torch", "onnx", "timm", "matplotlib") if name in sys.modules]
+print(json.dumps({"code": code, "seconds": usage.ru_utime + usage.ru_stime, "loaded": loaded}))
+"""
+
+
+def test_predicting_with_an_onnx_file_needs_no_torch(files, pictures, tmp_path):
+    words = [str(files / "model.onnx"), str(pictures[0]), str(tmp_path / "answer.json")]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout)
+    assert said["code"] == 0
+    assert said["loaded"] == []
+    found = json.loads((tmp_path / "answer.json").read_text())
+    assert found[0]["label"] == load(files / "model.safetensors").predict(pictures[0]).label
