@@ -20,7 +20,7 @@ help:
 	@touch $@
 
 .venv/ready-dev: .venv/ready
-	$(PIP) -e ".[dev,hub,oracle,data,sklearn,tensorboard]"
+	$(PIP) -e ".[dev,hub,oracle,data,sklearn,tensorboard,export,openvino,serve,slurm]"
 	@touch $@
 
 demo: .venv/ready
@@ -33,7 +33,7 @@ lint: .venv/ready-dev
 	$(BIN)/lint-imports --no-cache
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 scoreboard: .venv/ready-dev
 	$(BIN)/python benchmarks/scoreboard.py $(FAMILIES)

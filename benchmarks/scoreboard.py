@@ -35,6 +35,12 @@ FAMILIES = {
         Family("T3", "damaged checkpoints", "120 passed over", (f"{RELIABILITY}/test_damaged_checkpoints.py",)),
         Family("T4", "full disk", "30, checkpoint intact, no debris", (f"{RELIABILITY}/test_full_disk.py",)),
         Family("T5", "durability order", "every save path", (f"{RELIABILITY}/test_durability.py",)),
+        Family(
+            "T6",
+            "killed workers, ranks",
+            "20 + 10, error in 10 s or exact resume",
+            ("tests/data/test_workers.py", f"{RELIABILITY}/test_rank_kills.py"),
+        ),
         Family("T7", "NaN, memory caps", "12 named, 5 advised", (f"{RELIABILITY}/test_not_a_number.py",)),
         Family("T8", "determinism", "9 runs, 1 hash", (f"{RELIABILITY}/test_determinism.py",)),
         Family(
@@ -46,7 +52,24 @@ FAMILIES = {
         Family("D2", "faults of data sets", "24 of 24", ("tests/data/test_dataset_faults.py",)),
         Family("M1", "hostile model files", "40 by every path, 0 events", ("tests/weights/test_safe.py",)),
         Family("M2", "fuzzed weight files", "100,000, only our errors", ("tests/weights/test_safe_fuzz.py",)),
+        Family("S1", "fuzzed calls", ">= 5,000, no 5xx, no schema break", ("tests/serve/test_app.py",)),
+        Family(
+            "S2",
+            "overload",
+            "10,000, p99 <= 50 ms, >= 90 %",
+            (f"{RELIABILITY}/test_serve_load.py::test_overload_in_full",),
+        ),
+        Family("S3", "attack probes", ">= 100 refused", (f"{RELIABILITY}/test_serve_attacks.py",)),
+        Family("S4", "slow clients", "500 cut <= 15 s, p99 <= 2x", (f"{RELIABILITY}/test_serve_slow.py",)),
+        Family("S5", "restarts", "20, 0 lost", (f"{RELIABILITY}/test_serve_load.py::test_restarts_in_full",)),
+        Family("S6", "soak", "50,000, <= 10 MB", (f"{RELIABILITY}/test_serve_load.py::test_nothing_grows_in_full",)),
         Family("N1", "parity with peers", "<= 1e-5, 0 flips in 200 each", ("tests/parity",)),
+        Family(
+            "N2",
+            "parity of exports",
+            "<= 1e-4, 0 flips in 1,000",
+            ("tests/deploy/test_onnx.py", "tests/deploy/test_export.py"),
+        ),
         Family("N3", "batch independence", "<= 1e-5, 0 flips in 10,000", ("tests/model/test_company.py",)),
     )
 }
@@ -57,8 +80,9 @@ def run(family: Family) -> bool:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        words = ["-m", "pytest", "-n", "2", "-m", "full or not full", f"--junitxml={report}", *family.tests]
-        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        words = ["-m", "pytest", *"-n 2 --dist loadgroup".split(), "-m", "full or not full", f"--junitxml={report}"]
+        command = [sys.executable, *words, *family.tests]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         suite = next(ElementTree.parse(report).iter("testsuite")) if report.exists() else None
     held = done.returncode == 0 and suite is not None
     print(f"{family.name:4}{family.what:24}{_figure(suite):60}{'held' if held else 'BROKEN':8}", end="", flush=True)

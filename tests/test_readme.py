@@ -13,7 +13,7 @@ from PIL import Image
 from vitrail.cli.main import main
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = "bench|cli|data|evaluate|explain|methods|model|page|predict|report|train|weights"
+PACKAGES = "bench|cli|data|deploy|evaluate|explain|lab|methods|model|page|predict|report|serve|train|weights"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

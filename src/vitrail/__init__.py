@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vitrail.config import Preprocessing, ResNetConfig, ViTConfig
     from vitrail.errors import VitrailError
     from vitrail.estimator import ViTClassifier
+    from vitrail.explain.methods import explain
     from vitrail.model import ResNet, ViT, create_model
     from vitrail.predict.answers import Prediction
     from vitrail.predict.predictor import Predictor, load
@@ -51,11 +52,14 @@ __all__ = [
     "__version__",
     "convert",
     "create_model",
+    "explain",
     "load",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "explain":  # a package that can be called
+        return import_module("vitrail.explain")
     if name not in _HOME:
         raise AttributeError(f"module 'vitrail' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -23,6 +23,13 @@ COMMANDS = {
     "evaluate": "How good a model is on labelled pictures.",
     "doctor": "What is wrong with a set of pictures, and what to do about it.",
     "data": "Data sets that can be had by name.",
+    "pretrain": "From pictures without labels to an encoder to train from.",
+    "probe": "How good a model's features are: few-shot, linear and nearest-neighbour classifiers.",
+    "explain": "Which parts of pictures an answer comes from, and whether that can be trusted.",
+    "export": "A model for another engine, proven equal.",
+    "optimize": "A smaller or faster model, measured on this machine.",
+    "serve": "A model behind HTTP, with a page to drop pictures on.",
+    "lab": "The paper's claims, one by one, at a scale that a small machine can run.",
     "bench": "Our speed beside timm, transformers and vit-pytorch.",
 }
 
