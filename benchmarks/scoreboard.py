@@ -8,6 +8,7 @@ A family is a set of tests; a test gives its figure with pytest's `record_proper
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,8 @@ def run(family: Family) -> bool:
         report = Path(folder) / "report.xml"
         words = ["-m", "pytest", *"-n 2 --dist loadgroup".split(), "-m", "full or not full", f"--junitxml={report}"]
         command = [sys.executable, *words, *family.tests]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        settings = os.environ | {"OMP_NUM_THREADS": "1"}  # two workers on two cores: more threads wait for each other
+        done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=False)
         suite = next(ElementTree.parse(report).iter("testsuite")) if report.exists() else None
     held = done.returncode == 0 and suite is not None
     print(f"{family.name:4}{family.what:24}{_figure(suite):60}{'held' if held else 'BROKEN':8}", end="", flush=True)
