@@ -81,7 +81,7 @@ def run(family: Family) -> bool:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        words = ["-m", "pytest", *"-n 2 --dist loadgroup".split(), "-m", "full or not full", f"--junitxml={report}"]
+        words = ["-m", "pytest", "-n2", "--dist=loadgroup", "-m", "full or not full", f"--junitxml={report}"]
         command = [sys.executable, *words, *family.tests]
         settings = os.environ | {"OMP_NUM_THREADS": "1"}  # two workers on two cores: more threads wait for each other
         done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=False)

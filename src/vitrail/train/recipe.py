@@ -131,7 +131,7 @@ def from_weights(
         image=Preprocessing(size=size, mean=mean, std=std),
         augment=Augmentation(crop="resized", scale=(0.35, 1.0), flip=can_flip(facts.classes)),
         optim=OptimSettings(name="adamw", lr=1e-4, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
-        regularise=Regularisation(label_smoothing=0.0 if facts.multi_label else 0.1, patch_dropout=0.5),
+        regularise=Regularisation(),
         budget=budget,
         batch_size=32,
         average=0.98,
@@ -144,6 +144,7 @@ def from_weights(
         "model.read_layers": "a head that reads several layers sees more (LOG.md)",
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "optim": "small steps, smaller towards the input: the weights know much already",
+        "regularise": "nothing left out: the probe's head does not bear missing blocks or patches (LOG.md)",
     }
     return Choice(settings, reasons)
 
@@ -152,7 +153,7 @@ def new_parts(config: ModelConfig) -> dict[str, Any]:
     """What the new head reads: class token and mean of the patches, of a middle, a later and the last block."""
     if not isinstance(config, ViTConfig):
         return {}
-    parts: dict[str, Any] = {"head": "linear", "head_dim": None, "drop_path": 0.1}
+    parts: dict[str, Any] = {"head": "linear", "head_dim": None, "drop_path": 0.0}
     if config.pool == "cls" and config.final_norm == "tokens":
         parts["pool"] = "cls+mean"
     if config.pool != "attention" and config.depth >= 8 and config.final_norm == "tokens":
