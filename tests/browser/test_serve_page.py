@@ -137,6 +137,14 @@ def test_a_broken_file_is_explained_and_the_next_one_answered(browser, server):
     assert opened.page.locator("#history li").count() == 2
 
 
+def test_a_full_server_is_asked_again(browser, server):
+    opened = Opened(browser, server)
+    full = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"error": "the server is full"}}
+    opened.page.route("**/v1/predict?*", lambda route: route.fulfill(**full), times=1)
+    opened.choose(picture(2))
+    opened.page.locator("#bars li").first.wait_for()
+
+
 def test_the_layers_can_be_looked_through_by_keyboard(browser, server):
     opened = Opened(browser, server)
     opened.choose(picture(2))

@@ -12,11 +12,11 @@ from deploy.families import CLASSES, made
 from page.html_checker import Checker
 from vitrail import Predictor, load
 from vitrail.cli import optimize as cli
-from vitrail.deploy.candidates import candidates
+from vitrail.deploy.candidates import Candidate, singles, together
 from vitrail.deploy.frontier import page
-from vitrail.deploy.optimize import Measured, Search, Wanted, frontier
+from vitrail.deploy.optimize import Measured, Search, Wanted, frontier, search
 from vitrail.deploy.parity import waves
-from vitrail.errors import CheckFailed, FileError
+from vitrail.errors import CheckFailed, ConfigError, FileError
 
 
 def measured(name="a", accuracy=0.9, drop=0.0, ms=10.0, size=1000, faster=1.0) -> Measured:
@@ -43,14 +43,31 @@ def test_what_is_wanted():
 @pytest.mark.parametrize("family", ["class token", "attention pool", "hybrid", "rectangular", "R18"])
 def test_every_candidate_of_every_kind_can_be_made(family):
     artefact = made(family)
-    config = artefact.model.config
-    found = list(candidates(artefact, waves(config.image_size, config.channels, 2)))
-    assert found[0].exact
-    assert len({candidate.name for candidate in found}) == len(found)
-    for candidate in found[::3]:  # each model once, in floats
+    found = singles(artefact, some_waves)
+    assert len({candidate.name for candidate in found}) == len(found) >= 3
+    assert Candidate(artefact).exact
+    assert not any(candidate.exact for candidate in found)
+    for candidate in found:
         model = candidate.artefact()
-        logits = Predictor.of(model).engine(waves(model.model.config.image_size, config.channels, 1))
-        assert np.isfinite(logits).all()
+        assert np.isfinite(Predictor.of(model).engine(some_waves(model))).all()
+
+
+def some_waves(artefact):
+    return waves(artefact.preprocessing.size, artefact.model.config.channels, 2)
+
+
+def test_ways_of_different_kinds_go_together():
+    found = {candidate.name: candidate for candidate in singles(made("class token"), some_waves)}
+    pixels, merged, units, heads = "24x24 pixels", "1 patches merged a block", "48 of 64 hidden units", "1 of 2 heads"
+    all_at_once = Candidate(made("class token"))
+    for name in (merged, "int8", pixels, heads, units):
+        all_at_once = together(all_at_once, found[name])
+    assert all_at_once.name == f"{units}, {heads}, {pixels}, {merged}, int8"
+    config = all_at_once.artefact().model.config
+    assert (config.mlp_dim, config.heads, config.image_size, config.merge) == (48, 1, (24, 24), 1)
+    assert len(all_at_once.content()) < len(Candidate(made("class token")).content())
+    assert together(found["int8"], found["int8, calibrated"]) is None
+    assert together(found[pixels], found["patches of 10x10"]) is None
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +99,10 @@ def test_the_command_writes_what_it_measured_to_win(photos, capsys):
     assert said["measured"][0]["drop"] == 0
     least = min(said["measured"], key=lambda one: one["bytes"])
     assert said["chosen"] == least
-    assert len(said["measured"]) == 10
+    names = [one["name"] for one in said["measured"]]
+    assert names[1] == "ONNX Runtime"
+    assert {"int8", "int8, calibrated", "48 of 64 hidden units", "1 of 2 heads"} <= set(names)
+    assert "48 of 64 hidden units, 1 of 2 heads, 8x8 pixels, int8" in names, "winners were not put together"
     assert said["failed"] == {}
     assert said["report"]["split"] == "test"
     assert said["report"]["original"] == 1.0
@@ -95,6 +115,72 @@ def test_the_command_writes_what_it_measured_to_win(photos, capsys):
     html = (out / "frontier.html").read_text()
     assert Checker(html).references == []
     assert all(one["name"] in html for one in said["measured"])
+
+
+def opened(photos):
+    from vitrail.data.sources import open_data
+    from vitrail.predict.examples import match_classes
+
+    predictor = load(photos / "model.safetensors")
+    return predictor, match_classes(open_data(str(photos / "data.csv"), val=0.0), predictor)
+
+
+PACE = {"split": "val", "pictures": 10}
+
+
+def test_what_is_shown_is_what_is_written(photos):
+    """No time for anything: the original is exported, and the numbers are the export's."""
+    found = search(*opened(photos), Wanted(), **PACE, seconds=0)
+    assert [one.name for one in found.measured] == ["as it is", "ONNX Runtime"]
+    assert found.chosen == found.measured[1]
+    assert found.chosen.bytes == len(found.content)
+    assert found.candidate.exact
+
+
+def test_an_interrupted_search_keeps_the_best_until_then(photos):
+    heard = []
+
+    def stop_at_the_second(name, done):
+        heard.append(name)
+        assert 0 <= done <= 1
+        if len(heard) == 2:
+            raise KeyboardInterrupt
+
+    found = search(*opened(photos), Wanted(100, None, "size"), **PACE, seconds=1e6, begin=stop_at_the_second)
+    assert [one.name for one in found.measured] == ["as it is", "ONNX Runtime", heard[0]]
+    assert found.chosen.bytes == len(found.content) == min(one.bytes for one in found.measured[1:])
+
+
+def test_a_pruned_model_is_trained_on_with_the_original_as_its_teacher(photos):
+    from rich.console import Console
+
+    from vitrail.deploy.recover import recovered
+    from vitrail.train.progress import Display
+    from vitrail.train.settings import Budget
+
+    predictor, examples = opened(photos)
+    asked = []
+
+    def recover(small):
+        asked.append(small.model.config.mlp_dim)
+        teacher = str(photos / "model.safetensors")
+        return recovered(small, teacher, examples, Budget(steps=2), Display(Console(quiet=True)))
+
+    found = search(predictor, examples, Wanted(100, None, "size"), **PACE, seconds=1e6, recover=recover)
+    assert asked == [32]
+    assert found.failed == {}
+    names = [one.name for one in found.measured]
+    assert "32 of 64 hidden units, trained on" in names
+    assert any(name.startswith("32 of 64 hidden units, trained on, ") for name in names), "it was not combined"
+
+
+def test_nothing_to_train_on_is_said(photos):
+    from vitrail.deploy.recover import recovered
+
+    predictor, examples = opened(photos)
+    without = examples.replace(splits={"val": examples.split("val")})
+    with pytest.raises(ConfigError, match="no training pictures"):
+        recovered(predictor.artefact, "model", without, None, None)
 
 
 def test_what_cannot_be_had_is_refused_and_nothing_written(photos):
@@ -117,7 +203,7 @@ def test_an_existing_folder_is_left_alone(photos):
 
 def test_the_page_escapes_what_comes_from_outside():
     odd = measured("<b>&")
-    html = page("<i>", Search([odd, measured("b", ms=3)], {"<u>": "why & how"}, odd, None, None), ["<p>"])
+    html = page("<i>", Search([odd, measured("b", ms=3)], {"<u>": "why & how"}, odd, b"", None), ["<p>"])
     assert Checker(html).references == []
     assert "&lt;b&gt;&amp;" in html
     assert "<b><b>" not in html

@@ -14,7 +14,7 @@ from vitrail import Predictor, load
 from vitrail.deploy.onnx import onnx_bytes
 from vitrail.deploy.parity import waves
 from vitrail.deploy.prune import best, importance, pruned
-from vitrail.deploy.quantize import quantised
+from vitrail.deploy.quantize import quantised, sensitive
 from vitrail.deploy.resample import at_size, resize_kernel, with_patches
 from vitrail.errors import ConfigError
 
@@ -37,11 +37,33 @@ def test_int8_answers_nearly_the_same_from_fewer_bytes(calibrated):
     assert same(wanted, found) > 0.99
 
 
+@pytest.mark.parametrize("calibrated", [False, True], ids=["dynamic", "static"])
+def test_all_products_are_rounded(calibrated, caplog):
+    """Also those that read from an operator which is not of the standard."""
+    content = quantised(made("class token"), pictures=PICTURES if calibrated else None)
+    graph = onnx.load_from_string(content).graph
+    weights = {tensor.name: tensor.data_type for tensor in graph.initializer if len(tensor.dims) == 2}
+    floats = [name for name, kind in weights.items() if kind == onnx.TensorProto.FLOAT]
+    assert floats == []
+    assert len(weights) == 2 * 6 + 1
+    assert caplog.messages == []
+
+
 def test_roles_that_are_kept_stay_in_floats():
     artefact = made("class token")
     graph = onnx.load_from_string(quantised(artefact, keep=("fc2", "head"))).graph
     floats = [node.name for node in graph.node if node.op_type == "MatMul"]
     assert sorted(name.split("_")[0] for name in floats) == ["fc2", "fc2", "head"]
+
+
+def test_the_sensitive_role_is_measured():
+    """One hidden unit is a thousand times as large as the others, which share its steps when they are rounded."""
+    artefact = made("class token")
+    with torch.no_grad():
+        for block in artefact.model.blocks:
+            block.mlp.fc1.weight[0] *= 1000
+            block.mlp.fc2.weight[:, 0] /= 1000
+    assert sensitive(artefact, PICTURES) == ("fc2",)
 
 
 def test_a_resized_kernel_sees_in_a_resized_patch_what_it_saw_before():

@@ -57,7 +57,7 @@ def overload(server: Running, labels, count: int, *, clients: int, rounds: int =
 
 
 def test_an_overloaded_server_refuses_politely_and_answers_rightly(model, labels):
-    with Running(model, max_queue=4) as server:
+    with Running(model, max_queue=4, idle_seconds=60.0) as server:
         found = overload(server, labels, 400, clients=4)
         assert check_all(found.asked, labels)
         assert server.stop() == 0
@@ -68,7 +68,7 @@ def test_an_overloaded_server_refuses_politely_and_answers_rightly(model, labels
 def test_overload_in_full(tmp_path, record_property):
     """A Ti/16 at 224 pixels: tens of milliseconds a picture, so that it is serving that is measured, and not HTTP."""
     model = save_model(tmp_path / "model.safetensors", create_model("Ti/16", num_classes=3), 224)
-    with Running(model) as server:
+    with Running(model, idle_seconds=60.0) as server:
         labels = labels_of(model)
         found = overload(server, labels, 10_000, clients=16, rounds=10)
         refused = check_all(found.asked, labels)
@@ -159,7 +159,7 @@ def test_restarts_in_full(model, labels, record_property):
 
 def soak(model, labels, count: int, settled: int) -> tuple[int, int, int]:
     """Growth of memory, open files and threads after the first `settled` of `count` requests."""
-    with Running(model) as server:
+    with Running(model, idle_seconds=60.0) as server:
         check_all(Load(server.port, [kind % KINDS for kind in range(settled)], clients=4).run()[0], labels)
         before = server.resident(), server.files(), server.threads()
         check_all(Load(server.port, [kind % KINDS for kind in range(count - settled)], clients=4).run()[0], labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -11,8 +12,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from serve.conftest import asking
-from serve.running import picture
-from vitrail.errors import ConfigError
+from serve.load import request
+from serve.running import Running, complete, picture, status
 from vitrail.serve.connection import Connection
 from vitrail.serve.door import listen
 from vitrail.serve.limits import Gate
@@ -20,36 +21,106 @@ from vitrail.serve.metrics import Metrics
 from vitrail.serve.settings import Settings
 
 
-async def nothing(_scope, _receive, _send):
-    raise AssertionError
+async def hello(_scope, receive, send):
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
 
 
-def test_answers_do_not_wait_for_more_to_send():
+@asynccontextmanager
+async def listening(gate):
+    """Where connections are taken, and the set of them."""
+    state, loop = ServerState(), asyncio.get_running_loop()
+    config = uvicorn.Config(hello, http="h11", ws="none", lifespan="off", log_config=None)
+    made = partial(Connection, gate, config=config, server_state=state, app_state={}, _loop=loop)
+    with listen("127.0.0.1", 0) as listener:
+        server = await loop.create_server(made, sock=listener)
+        yield listener.getsockname(), state.connections
+        for connection in state.connections:
+            connection.transport.abort()
+        server.close()
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def gate():
+    return Gate(Settings(), Metrics())
+
+
+def test_answers_do_not_wait_for_more_to_send(gate):
     async def connect() -> int:
-        state, loop = ServerState(), asyncio.get_running_loop()
-        config = uvicorn.Config(nothing, http="h11", ws="none", lifespan="off", log_config=None)
-        made = partial(
-            Connection, Gate(Settings(), Metrics()), config=config, server_state=state, app_state={}, _loop=loop
-        )
-        with listen("127.0.0.1", 0) as listener:
-            server = await loop.create_server(made, sock=listener)
-            _, writer = await asyncio.open_connection(*listener.getsockname())
-            while not state.connections:
+        async with listening(gate) as (address, connections):
+            _, writer = await asyncio.open_connection(*address)
+            while not connections:
                 await asyncio.sleep(0)
-            (connection,) = state.connections
+            (connection,) = connections
             found = connection.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             writer.close()
-            connection.transport.abort()
-            server.close()
-            await asyncio.sleep(0)
         return found
 
     assert asyncio.run(connect()) == 1
 
 
-def test_a_taken_port_is_said_in_one_line():
-    with listen("127.0.0.1", 0) as taken, pytest.raises(ConfigError, match="another --port"):
-        listen("127.0.0.1", taken.getsockname()[1])
+async def answer_to(reader: asyncio.StreamReader) -> int:
+    answer = b""
+    while not complete(answer):
+        piece = await reader.read(4096)
+        assert piece
+        answer += piece
+    return status(answer)
+
+
+def test_a_full_server_refuses_at_the_head_and_hears_the_next_request(gate):
+    async def converse() -> list[int]:
+        async with listening(gate) as (address, _):
+            reader, writer = await asyncio.open_connection(*address)
+            large, found = request(b"x" * 200_000), list[int]()
+            gate.inside = gate.most
+            writer.write(large[:1000])
+            found.append(await answer_to(reader))
+            writer.write(large[1000:])
+            gate.inside = 0
+            writer.write(large)
+            found.append(await answer_to(reader))
+            gate.inside = gate.most
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            found.append(await answer_to(reader))
+            writer.close()
+        return found
+
+    assert asyncio.run(converse()) == [503, 200, 200]
+    assert (gate.take_refusals(), gate.take_refusals()) == (1, 0)
+    assert 'vitrail_requests_total{route="other",status="503"} 1.0' in gate.metrics.text().decode()
+
+
+def test_a_refused_request_that_never_ends_is_cut():
+    async def dawdle() -> bytes:
+        gate = Gate(Settings(receipt_seconds=0.2), Metrics())
+        gate.inside = gate.most
+        async with listening(gate) as (address, _):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(request(b"x" * 5000)[:-1])
+            answer = await reader.read()
+            writer.close()
+        return answer
+
+    answer = asyncio.run(dawdle())
+    assert answer.count(b"HTTP/1.1") == 1
+    assert status(answer) == 503
+
+
+def test_whoever_is_connected_when_the_server_leaves_gets_an_answer(tiny):
+    with Running(tiny, drain_seconds=0.0) as server:
+        silent, begun = (socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(2))
+        begun.sendall(b"GET /live HT")
+        assert server.client.get("/live").status_code == 200
+        assert server.stop() == 0
+        for guest in (silent, begun):
+            answer = b"".join(iter(partial(guest.recv, 4096), b""))
+            assert status(answer) == 503
+            assert b"Retry-After: 1" in answer
+            guest.close()
 
 
 def test_a_server_that_leaves_is_alive_not_ready_and_still_answers(predictor):

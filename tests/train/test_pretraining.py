@@ -157,7 +157,7 @@ def test_weights_at_another_size_and_with_other_channels(labelled, tmp_path):
 def test_what_weights_cannot_be(labelled, tmp_path):
     with pytest.raises(ConfigError, match="leave out --model"):
         pretraining.plan(wishes(labelled, "mae", start="x", model="Ti/16"))
-    save(build(ResNetConfig(image_size=16, blocks=(1,), width=4, num_classes=2)), tmp_path / "given")
+    save(build(ResNetConfig(image_size=16, blocks=(1,), width=32, num_classes=2)), tmp_path / "given")
     with pytest.raises(ConfigError, match="not made of patches"):
         pretraining.plan(wishes(labelled, "mae", start=str(tmp_path / "given")))
 

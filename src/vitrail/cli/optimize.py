@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,10 @@ from vitrail.cli.output import console, print_json, table
 from vitrail.errors import FileError
 
 if TYPE_CHECKING:
+    from vitrail.data.examples import Examples
+    from vitrail.deploy.candidates import Change
     from vitrail.deploy.optimize import Measured, Search
+    from vitrail.train.progress import Display
 
 
 def command(
@@ -25,6 +29,7 @@ def command(
     max_ms: float | None = None,
     target: Literal["latency", "throughput", "size"] = "latency",
     minutes: float = 10.0,
+    recover_minutes: float | None = None,
     pictures: int = 1000,
     out: Path | None = None,
     overwrite: bool = False,
@@ -32,8 +37,9 @@ def command(
 ) -> None:
     """Find a smaller or faster model on this machine: other engines, int8, fewer pixels, larger patches, pruning.
 
-    Every candidate is measured beside the original; validation pictures choose, test pictures report. Written:
-    `model.onnx` with its certificate, `frontier.html` and `frontier.json`.
+    Every candidate is measured beside the original, then the winners together; validation pictures choose, test
+    pictures report. Written: `model.onnx` with its certificate, `frontier.html` and `frontier.json`. After Ctrl-C, the
+    best until then is written.
 
     Parameters
     ----------
@@ -49,6 +55,8 @@ def command(
         What to be best at: the time of one picture, pictures a second in batches, or the size of the file.
     minutes
         Time to search. What is begun is finished; what comes first is most likely to help.
+    recover_minutes
+        Also take out half of the hidden units, and train on for this long, with the original as the teacher.
     pictures
         Labelled pictures to measure accuracy on, spread evenly over the split.
     out
@@ -62,6 +70,7 @@ def command(
     from vitrail.deploy.optimize import Wanted, search
     from vitrail.predict.examples import match_classes
     from vitrail.predict.predictor import load
+    from vitrail.train.progress import Display
 
     at_least_one(pictures=pictures)
     folder = _folder(out or Path(f"{Path(model).stem or 'model'}-optimized"), overwrite)
@@ -69,7 +78,12 @@ def command(
     examples = match_classes(open_with_splits(model, data), predictor)
     choosing = next(name for name in ("val", "test", "train") if name in examples.splits)
     wanted, tell = Wanted(max_drop, max_ms, target), _silent if json else _tell
-    found = search(predictor, examples, wanted, split=choosing, pictures=pictures, seconds=60 * minutes, tell=tell)
+    pace: dict[str, Any] = {"split": choosing, "pictures": pictures, "seconds": 60 * minutes}
+    with Display() as display:
+        recover = None if recover_minutes is None else _recovery(model, examples, recover_minutes, display)
+        begin = partial(_begin, display)
+        found = search(predictor, examples, wanted, **pace, recover=recover, begin=begin, tell=tell)
+        display.end_stage()
     document = keep(found, predictor, examples, folder, name=model, choosing=choosing)
     if json:
         print_json(document)
@@ -81,6 +95,17 @@ def _folder(folder: Path, overwrite: bool) -> Path:
     if folder.exists() and not overwrite:
         raise FileError("is already there", where=folder, fix="choose another --out, or pass --overwrite")
     return folder
+
+
+def _begin(display: Display, name: str, done: float) -> None:
+    display.stage("searching", min(1.0, done), name)
+
+
+def _recovery(model: str, examples: Examples, minutes: float, display: Display) -> Change:
+    from vitrail.deploy.recover import recovered
+    from vitrail.train.settings import Budget
+
+    return lambda small: recovered(small, model, examples, Budget(minutes=minutes), display)
 
 
 def _silent(one: Measured) -> None:

@@ -108,7 +108,9 @@ def say(service: Service, port: int) -> None:
     shown = "localhost" if host in ("0.0.0.0", "::", "127.0.0.1") else f"[{host}]" if ":" in host else host
     pace = service.pace
     batches = f"in batches of up to {pace.batch} ({pace.gain:.1f}x)" if pace.batch > 1 else "one by one"
-    print(f"serving {service.settings.name}: about {1 / pace.seconds:,.0f} pictures a second, {batches}")
+    rate = 1 / pace.seconds
+    shown_rate = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+    print(f"serving {service.settings.name}: about {shown_rate} pictures a second, {batches}")
     print(f"page     http://{shown}:{port}/")
     print(f"ask      curl --data-binary @picture.jpg -H 'Content-Type: image/jpeg' http://{shown}:{port}/v1/predict")
     print(f"docs     http://{shown}:{port}/docs")

@@ -11,7 +11,6 @@ from typing import Any
 from vitrail.data.examples import Examples
 from vitrail.deploy.export import put_in_place
 from vitrail.deploy.frontier import page
-from vitrail.deploy.onnx import onnx_bytes
 from vitrail.deploy.optimize import Search, frontier
 from vitrail.deploy.parity import BATCHES, Certificate, compare, in_batches
 from vitrail.deploy.sample import read_some
@@ -36,7 +35,7 @@ def keep(
     report = None
     with tempfile.TemporaryDirectory(prefix=".vitrail-", dir=folder) as workshop:
         draft = Path(workshop) / "model.onnx"
-        draft.write_bytes(found.content or onnx_bytes(predictor.artefact))
+        draft.write_bytes(found.content)
         made = Predictor.of_exported(OnnxEngine.open(draft))
         if choosing == "val" and "test" in examples.splits:
             report = {"split": "test", **_reported(predictor, made, examples)}
@@ -79,7 +78,7 @@ def _compare(
     found: Search, original: Predictor, made: Predictor, examples: Examples, name: str, choosing: str
 ) -> Certificate:
     """Answers beside the original's: equal where that is promised, otherwise written down as they are."""
-    exact = found.candidate is None or found.candidate.exact
+    exact = found.candidate.exact
     wanted, given = (
         in_batches(predictor.engine, read_some(predictor, examples, examples.split(choosing), COMPARED), BATCHES)
         for predictor in (original, made)

@@ -10,14 +10,16 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from vitrail.config import ViTConfig
 from vitrail.data.examples import Examples, Pixels
-from vitrail.deploy.candidates import Candidate, candidates
+from vitrail.deploy.candidates import Candidate, Change, Step, fewer_units, singles, together
 from vitrail.deploy.engines import race
 from vitrail.deploy.onnx import exported_of
 from vitrail.deploy.parity import certify
@@ -26,6 +28,7 @@ from vitrail.errors import CheckFailed, VitrailError
 from vitrail.predict.engines import Engine, OnnxEngine
 from vitrail.predict.examples import evaluate_examples
 from vitrail.predict.predictor import Predictor
+from vitrail.weights.artefact import Artefact
 
 Target = Literal["latency", "throughput", "size"]
 MEASURED = 16  # pictures of the batch for throughput; also what calibration and comparison see
@@ -72,8 +75,8 @@ class Search(NamedTuple):
     measured: list[Measured]
     failed: dict[str, str]
     chosen: Measured
-    content: bytes | None  # None where the original is the best
-    candidate: Candidate | None
+    content: bytes
+    candidate: Candidate
 
 
 class Bench:
@@ -90,6 +93,14 @@ class Bench:
     def pictures(self, predictor: Predictor) -> Pixels:
         """A few pictures as a model takes them."""
         return read_some(predictor, self.examples, self.examples.split(self.split), MEASURED)
+
+    def prepared(self, artefact: Artefact) -> Pixels:
+        return self.pictures(Predictor.of(artefact))
+
+    def original(self) -> Measured:
+        """The model in torch. Beside itself it would only show noise, so its ratios are 1."""
+        found = self.measure(ORIGINAL, self.predictor, _weights(self.predictor), self.accuracy)
+        return dataclasses.replace(found, faster=1.0, throughput=1.0)
 
     def score(self, predictor: Predictor) -> float:
         return evaluate_examples(predictor, self.examples, self.split, _pass_over, _nothing).accuracy
@@ -110,6 +121,12 @@ class Bench:
         )
 
 
+class Found(NamedTuple):
+    candidate: Candidate
+    measured: Measured
+    content: bytes
+
+
 def search(
     predictor: Predictor,
     examples: Examples,
@@ -118,43 +135,110 @@ def search(
     split: str,
     pictures: int,
     seconds: float,
+    recover: Change | None = None,
+    begin: Callable[[str, float], None] = lambda *_: None,
     tell: Callable[[Measured], None] = lambda _: None,
 ) -> Search:
-    """Measure candidates until the time is over, and choose. What was not measured to win is not kept."""
-    start = time.monotonic()
+    """Measure candidates until the time is over or Ctrl-C is pressed, and choose. What was not measured is not kept.
+
+    First each way alone, then the winners together, the best first, for as long as that helps. `recover` trains a
+    pruned model for a while. `begin` hears what is tried and how much of the time is over, `tell` what came out.
+    """
     bench = Bench(predictor, examples, split, pictures)
-    original = bench.measure(ORIGINAL, predictor, _weights(predictor), bench.accuracy)
-    original = dataclasses.replace(original, faster=1.0, throughput=1.0)  # beside itself it would only show noise
-    tell(original)
-    best, content, kept = original, None, None
-    measured, failed = [original], {}
-    for candidate in candidates(predictor.artefact, bench.pixels):
-        if time.monotonic() - start > seconds:
-            break
+    hunt = _Hunt(bench, wanted, seconds, begin, tell)
+    with suppress(KeyboardInterrupt):
+        alone = [found for one in singles(predictor.artefact, bench.prepared) if (found := hunt.attempt(one))]
+        if recover is not None and (found := hunt.attempt_recovered(recover)):
+            alone.append(found)
+        for winner in sorted(filter(hunt.wins, alone), key=lambda found: wanted.rank(found.measured)):
+            both = together(hunt.best.candidate, winner.candidate)
+            if both is not None:
+                hunt.attempt(both)
+    return hunt.result()
+
+
+class _Hunt:
+    """The best so far, which at first is the original as an ONNX file: this is always there to be written."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        wanted: Wanted,
+        seconds: float,
+        begin: Callable[[str, float], None],
+        tell: Callable[[Measured], None],
+    ) -> None:
+        self.bench, self.wanted, self.begin, self.tell = bench, wanted, begin, tell
+        self.start, self.seconds = time.monotonic(), seconds
+        self.failed: dict[str, str] = {}
+        self.measured = [bench.original()]
+        tell(self.measured[0])
+        self.best = self.exact = self._measure(Candidate(bench.predictor.artefact))
+
+    def attempt(self, candidate: Candidate) -> Found | None:
+        """Measure one, unless the time is over; it becomes the best if it is."""
+        done = (time.monotonic() - self.start) / max(self.seconds, 1e-9)
+        if done > 1:
+            return None
+        self.begin(candidate.name, done)
         try:
-            made = candidate.content()
-            found = _measure(bench, candidate, made)
+            found = self._measure(candidate)
         except VitrailError as error:
-            failed[candidate.name] = str(error)
-            continue
-        measured.append(found)
-        tell(found)
-        if wanted.allows(found) and (not wanted.allows(best) or wanted.rank(found) < wanted.rank(best)):
-            best, content, kept = found, made, candidate
-    if not wanted.allows(best):
-        nearest = min(measured, key=lambda found: found.ms)
-        fix = f"allow more: the fastest takes {nearest.ms:.1f} ms and loses {nearest.drop:.1f} points"
-        raise CheckFailed("nothing that was measured keeps to what was asked", fix=fix)
-    return Search(measured, failed, best, content, kept)
+            self.failed[candidate.name] = str(error)
+            return None
+        if self._better(found, self.best):
+            self.best = found
+        return found._replace(content=b"")  # only the best one's is needed again
+
+    def attempt_recovered(self, recover: Change) -> Found | None:
+        """Half of the hidden units, trained on. Its time is not taken from the search."""
+        original = self.bench.predictor.artefact
+        config = original.model.config
+        if not isinstance(config, ViTConfig) or config.pool == "attention":
+            return None
+        step, before = fewer_units(config, 1 / 2, self.bench.prepared), time.monotonic()
+        name = f"{step.name}, trained on"
+        self.begin(name, 1.0)
+        try:
+            trained = recover(step.change(original))
+        except VitrailError as error:
+            self.failed[name] = str(error)
+            return None
+        self.start += time.monotonic() - before
+        return self.attempt(Candidate(original, (Step(step.kind, name, lambda _: trained),)))
+
+    def wins(self, found: Found) -> bool:
+        return self._better(found, self.exact)
+
+    def result(self) -> Search:
+        best = self.best.measured
+        if not self.wanted.allows(best):
+            nearest = min(self.measured, key=lambda found: found.ms)
+            fix = f"allow more: the fastest takes {nearest.ms:.1f} ms and loses {nearest.drop:.1f} points"
+            raise CheckFailed("nothing that was measured keeps to what was asked", fix=fix)
+        return Search(self.measured, self.failed, best, self.best.content, self.best.candidate)
+
+    def _better(self, one: Found, other: Found) -> bool:
+        if self.wanted.allows(one.measured) != self.wanted.allows(other.measured):
+            return self.wanted.allows(one.measured)
+        return self.wanted.rank(one.measured) < self.wanted.rank(other.measured)
+
+    def _measure(self, candidate: Candidate) -> Found:
+        found = measure(self.bench, candidate)
+        self.measured.append(found.measured)
+        self.tell(found.measured)
+        return found
 
 
-def _measure(bench: Bench, candidate: Candidate, content: bytes) -> Measured:
+def measure(bench: Bench, candidate: Candidate) -> Found:
+    """Make it, ask it, time it. One that is to be equal to the original and is not, is an error."""
+    content = candidate.content()
     engine = OnnxEngine(content, exported_of(content, candidate.name), candidate.name)
     made = Predictor.of_exported(engine)
     if candidate.exact:
         named = {"source": bench.predictor.source, "target": candidate.name}
         certify(bench.predictor.engine, engine, bench.pixels, **named)
-    return bench.measure(candidate.name, made, len(content), bench.score(made))
+    return Found(candidate, bench.measure(candidate.name, made, len(content), bench.score(made)), content)
 
 
 def frontier(measured: Sequence[Measured]) -> list[Measured]:

@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vitrail.data.examples import Pixels
 from vitrail.data.prepare import normalise
-from vitrail.deploy.onnx import onnx_bytes
+from vitrail.deploy.onnx import exported_of, onnx_bytes
 from vitrail.deploy.resample import steps_of
 from vitrail.errors import MissingExtra
+from vitrail.predict.engines import Logits, OnnxEngine
 from vitrail.weights.artefact import Artefact
 
 ROLES = ("qkv", "proj", "fc1", "fc2", "head")  # the products of a ViT, as their operators are named
@@ -33,11 +36,17 @@ def quantised(artefact: Artefact, *, pictures: Pixels | None = None, keep: Seque
     try:
         import onnx
         from onnxruntime import quantization as tools
+
+        from vitrail.deploy.onnx_graph import FUSED
     except ImportError:
         raise MissingExtra("onnx and onnxruntime", "export") from None
     model = onnx.load_from_string(onnx_bytes(artefact))
     model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")  # nothing in it needs that
-    floats = {"DefaultTensorType": onnx.TensorProto.FLOAT}  # what comes out of operators that the tool does not know
+    floats = {"DefaultTensorType": onnx.TensorProto.FLOAT}
+    for node in model.graph.node:  # the tool leaves alone what it does not know to be floats
+        if node.domain == FUSED:
+            said = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in node.output]
+            model.graph.value_info.extend(said)
     usual = {**USUAL, "nodes_to_exclude": _named(model, keep), "extra_options": floats}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the tools', about each other
@@ -48,6 +57,24 @@ def quantised(artefact: Artefact, *, pictures: Pixels | None = None, keep: Seque
             reader = _calibration(tools, artefact, pictures)
             tools.quantize_static(model, target, reader, quant_format=tools.QuantFormat.QDQ, **usual)
         return target.read_bytes()
+
+
+def sensitive(artefact: Artefact, pictures: Pixels) -> tuple[str, ...]:
+    """The role, if any, whose rounding makes more of the error than all others together: better left in floats.
+
+    Each is rounded alone, and the logits of prepared `pictures` are compared with those of the model in floats.
+    """
+    wanted = _logits(onnx_bytes(artefact), artefact, pictures)
+    errors = {}
+    for role in ROLES:
+        alone = quantised(artefact, pictures=pictures, keep=[other for other in ROLES if other != role])
+        errors[role] = float(np.square(_logits(alone, artefact, pictures) - wanted).sum())
+    worst = max(errors, key=errors.__getitem__)
+    return (worst,) if errors[worst] > 0.5 * sum(errors.values()) else ()
+
+
+def _logits(content: bytes, artefact: Artefact, pictures: Pixels) -> Logits:
+    return OnnxEngine(content, exported_of(content, artefact.source), artefact.source)(pictures)
 
 
 def _named(model: Any, roles: Sequence[str]) -> list[str]:

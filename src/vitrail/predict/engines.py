@@ -16,6 +16,7 @@ from vitrail.data.prepare import normalise
 from vitrail.errors import MissingExtra, WeightsError
 from vitrail.predict.exported import EXPORT, Exported, check_shapes, check_size, read_exported
 from vitrail.weights.description import KEY
+from vitrail.weights.onnx_split import split
 from vitrail.weights.safe_onnx import MAX_BYTES, read_onnx
 
 if TYPE_CHECKING:
@@ -87,8 +88,13 @@ class OnnxEngine:
         options.log_severity_level = 3  # errors; they come as exceptions too
         if threads is not None:
             options.intra_op_num_threads = threads
+        # Threads that wait for work spin this long; the default is so long that a busy machine does nothing else.
+        options.add_session_config_entry("session.intra_op.spin_duration_us", "100")
+        graph, matrices = split(content)
+        given = [runtime.OrtValue.ortvalue_from_numpy(matrix) for matrix in matrices.values()]
         try:
-            self.session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            options.add_external_initializers(list(matrices), given)
+            self.session = runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime has a class of its own for every fault, and no common one
             raise WeightsError(f"ONNX Runtime cannot run it ({error})", where=source, fix=EXPORT) from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()

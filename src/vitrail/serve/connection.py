@@ -70,7 +70,8 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.unheard or self.refuse_at_head(data):
-            self.forget(data)
+            if rest := self.forget(data):
+                self.data_received(rest)
             return
         super().data_received(data)
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
@@ -98,16 +99,18 @@ class Connection(H11Protocol):
     @property
     def awaited(self) -> bool:
         """Whether a request has begun to arrive, or a first one is still to come."""
-        begun = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
-        return begun or (self.cycle is None and not self.answered)
+        return self.conn.their_state is h11.IDLE and (not self.answered or bool(self.conn.trailing_data[0]))
 
-    def forget(self, data: bytes) -> None:
+    def forget(self, data: bytes) -> bytes:
+        """What follows the end of the refused request."""
+        rest = data[self.unheard :]
         self.unheard = max(0, self.unheard - len(data))
         if self.unheard:
             self.receipt.start()
         else:
             self.receipt.stop()
             self.on_response_complete()
+        return rest
 
     def on_response_complete(self) -> None:
         self.answered = True

@@ -21,6 +21,7 @@ from vitrail.serve.settings import MEGABYTE, Settings
 
 FULL = "the server is full; ask again later"
 LINGER_SECONDS = 2.0
+FASTEST = 1e-6  # seconds a picture
 SMOOTHING = 0.1  # share of the newest batch in the pace
 
 
@@ -30,20 +31,21 @@ class Gate:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
         self.inside = self.held = 0
-        self.most, self.seconds_each = settings.max_queue, 0.0
+        self.seconds_each = 0.0  # of the engine, a picture
         self.draining = False
         self._refusals, self._refused = metrics.requests.labels("other", "503"), 0
         metrics.waiting.set_function(lambda: self.inside)
         metrics.held.set_function(lambda: self.held)
         metrics.ready.set_function(lambda: not self.draining)
 
-    def set_pace(self, seconds_each: float) -> None:
-        """From the engine's seconds a picture: who is let in is answered in half the time there is, or sooner."""
-        self.seconds_each = seconds_each
-        self.most = max(1, min(self.settings.max_queue, int(self.settings.answer_seconds / 2 / seconds_each)))
+    @property
+    def most(self) -> int:
+        """Pictures that may be inside: those who are let in are answered in half the time there is, or sooner."""
+        in_time = self.settings.answer_seconds / 2 / max(self.seconds_each, FASTEST)
+        return max(1, min(self.settings.max_queue, int(in_time)))
 
     def note_pace(self, seconds_each: float) -> None:
-        """The engine may be slower now than when it was measured; those who are sent away are told what holds now."""
+        """The machine may be busier now than when the engine was measured at the start, or less so."""
         self.seconds_each += SMOOTHING * (seconds_each - self.seconds_each)
 
     @property

@@ -32,7 +32,7 @@ class Service:
         self.predictor, self.settings, self.metrics = predictor, settings, Metrics()
         self.gate = Gate(settings, self.metrics)
         self.pace = self._measure()
-        self.gate.set_pace(self.pace.seconds)
+        self.gate.seconds_each = self.pace.seconds
         self.batcher = Batcher(predictor.engine, self.pace.batch, self._note)
         self.lane = Lane(EXPLAINED)
         if (model := shown_model(predictor)) is not None:

@@ -146,12 +146,14 @@ def _encoder(
         return _small(facts, usual, minutes), f"for {minutes:.0f} minutes of two cores"
     config: ModelConfig
     if start is not None:
-        config, why = start.config.at_size(size or transfer_size(facts, start.config)), f"the encoder of {start.name}"
+        name, why = start.name, f"the encoder of {start.name}"
+        config = start.config.at_size(size or transfer_size(facts, start.config))
     else:
         assert model is not None
-        config, why = model_config(model, image_size=usual, num_classes=0), "asked for"
+        name, why = model, "asked for"
+        config = model_config(model, image_size=usual, num_classes=0)
     if not isinstance(config, ViTConfig):
-        raise ConfigError(f"{why}, it is not made of patches", fix="use a ViT, such as --model Ti/16")
+        raise ConfigError(f"{name} is not made of patches", fix="use a ViT, such as --model Ti/16")
     plain = {"num_classes": 0, "head": "linear", "head_dim": None, "read_layers": (), "drop_path": 0.0}
     return config.replace(channels=facts.channels, **plain), why
 

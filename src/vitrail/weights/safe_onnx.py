@@ -65,7 +65,7 @@ class _Scan:
 
     def look(self, message: memoryview, kind: str, depth: int) -> None:
         inside = MESSAGES.get(kind, {})
-        for field, value in _fields(message):
+        for field, value, _ in fields(message):
             self.left -= 1
             if depth > MAX_DEPTH or self.left < 0:
                 self.refuse("is nested too deeply, or of too many pieces")
@@ -83,7 +83,7 @@ class _Scan:
             if domain not in DOMAINS:
                 self.refuse(f"needs operators of {domain!r}, which is other code")
         elif part == "entry":
-            entry = dict(_fields(value))
+            entry = {number: said for number, said, _ in fields(value)}
             self.metadata[_text(entry.get(1))] = _text(entry.get(2))
         else:
             self.look(value, part, depth + 1)
@@ -96,20 +96,22 @@ def _text(value: memoryview | int | None) -> str:
     return bytes(value).decode() if isinstance(value, memoryview) else ""
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """Number and value of each field: a whole number, or the bytes of a string, message or packed row."""
+def fields(message: memoryview) -> Iterator[tuple[int, memoryview | int, memoryview]]:
+    """Of each field its number, its value (a whole number, or the bytes of a string, message or packed row), and all
+    of its bytes as they stand."""
     place = 0
     while place < len(message):
+        start = place
         key, place = _varint(message, place)
         field, wire = key >> 3, key & 7
         if wire == 0:
             number, place = _varint(message, place)
-            yield field, number
+            yield field, number, message[start:place]
         else:
             size, place = _varint(message, place) if wire == 2 else ({1: 8, 5: 4}.get(wire, len(message) + 1), place)
             if place + size > len(message):  # cut off, or a kind of field that protobuf no longer has
                 raise IndexError
-            yield field, message[place : place + size]
+            yield field, message[place : place + size], message[start : place + size]
             place += size
 
 

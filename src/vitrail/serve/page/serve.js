@@ -18,10 +18,17 @@ let current = null;
 
 // Asking the server
 
-const ask = async (path, options = {}) => {
+const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+
+// A server that is full says when to come back; the page does, a few times.
+const ask = async (path, options = {}, patience = 3) => {
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const response = await fetch(path, { ...options, headers }).catch(() => null);
   if (!response) throw new Error("The server does not answer. Is it still running?");
+  if (response.status === 503 && patience > 0) {
+    await pause(Number(response.headers.get("Retry-After") ?? 1));
+    return ask(path, options, patience - 1);
+  }
   const found = await response.json().catch(() => ({}));
   if (response.status === 401) askForToken();
   if (!response.ok) throw new Error(found.error ?? `The server said ${response.status}.`);
