@@ -91,7 +91,9 @@ def photos(tmp_path_factory):
 def test_the_command_writes_what_it_measured_to_win(photos, capsys):
     out = photos / "small"
     cli.command(
-        str(photos / "model.safetensors"), str(photos / "data.csv"), out=out, target="size", max_drop=100, json=True
+        str(photos / "model.safetensors"),
+        str(photos / "data.csv"),
+        options=cli.Options(out=out, target="size", max_drop=100, json=True),
     )
     said = json.loads(capsys.readouterr().out)
     assert said == json.loads((out / "frontier.json").read_text())
@@ -174,6 +176,23 @@ def test_a_pruned_model_is_trained_on_with_the_original_as_its_teacher(photos):
     assert any(name.startswith("32 of 64 hidden units, trained on, ") for name in names), "it was not combined"
 
 
+def test_a_recovery_that_was_asked_for_comes_though_the_time_is_over(photos):
+    found = search(*opened(photos), Wanted(), **PACE, seconds=0, recover=lambda small: small)
+    assert [one.name for one in found.measured][2:] == ["32 of 64 hidden units, trained on"]
+
+
+def test_pictures_that_are_trained_on_do_not_choose(photos, tmp_path):
+    rows = (photos / "data.csv").read_text().splitlines()
+    alone = "\n".join([rows[0], *(f"{photos}/{row}" for row in rows[1:6])])
+    (tmp_path / "train.csv").write_text(alone)
+    with pytest.raises(ConfigError, match="none are left to choose by"):
+        cli.command(
+            str(photos / "model.safetensors"),
+            str(tmp_path / "train.csv"),
+            options=cli.Options(out=tmp_path / "out", recover_minutes=1),
+        )
+
+
 def test_nothing_to_train_on_is_said(photos):
     from vitrail.deploy.recover import recovered
 
@@ -188,17 +207,14 @@ def test_what_cannot_be_had_is_refused_and_nothing_written(photos):
         cli.command(
             str(photos / "model.safetensors"),
             str(photos / "data.csv"),
-            out=photos / "none",
-            max_ms=1e-6,
-            minutes=1e-6,
-            pictures=10,
+            options=cli.Options(out=photos / "none", max_ms=1e-6, minutes=1e-6, pictures=10),
         )
     assert not (photos / "none").exists()
 
 
 def test_an_existing_folder_is_left_alone(photos):
     with pytest.raises(FileError, match="already there"):
-        cli.command(str(photos / "model.safetensors"), str(photos / "data.csv"), out=photos)
+        cli.command(str(photos / "model.safetensors"), str(photos / "data.csv"), options=cli.Options(out=photos))
 
 
 def test_the_page_escapes_what_comes_from_outside():

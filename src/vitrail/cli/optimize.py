@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from cyclopts import Parameter
 from rich.text import Text
 
 from vitrail.cli.answers import at_least_one
 from vitrail.cli.evaluate import open_with_splits
 from vitrail.cli.output import console, print_json, table
-from vitrail.errors import FileError
+from vitrail.errors import ConfigError, FileError
 
 if TYPE_CHECKING:
     from vitrail.data.examples import Examples
@@ -20,33 +22,13 @@ if TYPE_CHECKING:
     from vitrail.train.progress import Display
 
 
-def command(
-    model: str,
-    data: str,
-    /,
-    *,
-    max_drop: float = 0.5,
-    max_ms: float | None = None,
-    target: Literal["latency", "throughput", "size"] = "latency",
-    minutes: float = 10.0,
-    recover_minutes: float | None = None,
-    pictures: int = 1000,
-    out: Path | None = None,
-    overwrite: bool = False,
-    json: bool = False,
-) -> None:
-    """Find a smaller or faster model on this machine: other engines, int8, fewer pixels, larger patches, pruning.
-
-    Every candidate is measured beside the original, then the winners together; validation pictures choose, test
-    pictures report. Written: `model.onnx` with its certificate, `frontier.html` and `frontier.json`. After Ctrl-C, the
-    best until then is written.
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """What can be said about a search.
 
     Parameters
     ----------
-    model
-        A model file or folder in any known layout, a run, or hf-hub:owner/name.
-    data
-        Labelled pictures of the model's classes, as for `vitrail evaluate`.
     max_drop
         Points of accuracy that may be lost, of 100.
     max_ms
@@ -66,26 +48,55 @@ def command(
     json
         Print one JSON document.
     """
+
+    max_drop: float = 0.5
+    max_ms: float | None = None
+    target: Literal["latency", "throughput", "size"] = "latency"
+    minutes: float = 10.0
+    recover_minutes: float | None = None
+    pictures: int = 1000
+    out: Path | None = None
+    overwrite: bool = False
+    json: bool = False
+
+
+PLAIN = Options()
+
+
+def command(model: str, data: str, /, *, options: Options = PLAIN) -> None:
+    """Find a smaller or faster model on this machine: other engines, int8, fewer pixels, larger patches, pruning.
+
+    Every candidate is measured beside the original, then the winners together; validation pictures choose, test
+    pictures report. Written: `model.onnx` with its certificate, `frontier.html` and `frontier.json`. After Ctrl-C, the
+    best until then is written.
+
+    Parameters
+    ----------
+    model
+        A model file or folder in any known layout, a run, or hf-hub:owner/name.
+    data
+        Labelled pictures of the model's classes, as for `vitrail evaluate`.
+    """
     from vitrail.deploy.keep import keep
     from vitrail.deploy.optimize import Wanted, search
     from vitrail.predict.examples import match_classes
     from vitrail.predict.predictor import load
     from vitrail.train.progress import Display
 
-    at_least_one(pictures=pictures)
-    folder = _folder(out or Path(f"{Path(model).stem or 'model'}-optimized"), overwrite)
+    at_least_one(pictures=options.pictures)
+    folder = _folder(options.out or Path(f"{Path(model).stem or 'model'}-optimized"), options.overwrite)
     predictor = load(model)
     examples = match_classes(open_with_splits(model, data), predictor)
     choosing = next(name for name in ("val", "test", "train") if name in examples.splits)
-    wanted, tell = Wanted(max_drop, max_ms, target), _silent if json else _tell
-    pace: dict[str, Any] = {"split": choosing, "pictures": pictures, "seconds": 60 * minutes}
+    wanted = Wanted(options.max_drop, options.max_ms, options.target)
+    pace: dict[str, Any] = {"split": choosing, "pictures": options.pictures, "seconds": 60 * options.minutes}
     with Display() as display:
-        recover = None if recover_minutes is None else _recovery(model, examples, recover_minutes, display)
-        begin = partial(_begin, display)
+        recover = _recovery(model, examples, choosing, options.recover_minutes, display)
+        begin, tell = partial(_begin, display), _silent if options.json else _tell
         found = search(predictor, examples, wanted, **pace, recover=recover, begin=begin, tell=tell)
         display.end_stage()
     document = keep(found, predictor, examples, folder, name=model, choosing=choosing)
-    if json:
+    if options.json:
         print_json(document)
     else:
         _show(found, document, folder)
@@ -101,10 +112,16 @@ def _begin(display: Display, name: str, done: float) -> None:
     display.stage("searching", min(1.0, done), name)
 
 
-def _recovery(model: str, examples: Examples, minutes: float, display: Display) -> Change:
+def _recovery(model: str, examples: Examples, choosing: str, minutes: float | None, display: Display) -> Change | None:
+    """How a pruned model is trained on, where that is asked for."""
+    if minutes is None:
+        return None
     from vitrail.deploy.recover import recovered
     from vitrail.train.settings import Budget
 
+    if choosing == "train":
+        fix = "give data with a val or test split, or leave --recover-minutes out"
+        raise ConfigError("all pictures are for training, so none are left to choose by", fix=fix)
     return lambda small: recovered(small, model, examples, Budget(minutes=minutes), display)
 
 

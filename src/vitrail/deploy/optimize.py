@@ -176,11 +176,15 @@ class _Hunt:
         self.best = self.exact = self._measure(Candidate(bench.predictor.artefact))
 
     def attempt(self, candidate: Candidate) -> Found | None:
-        """Measure one, unless the time is over; it becomes the best if it is."""
+        """Measure one, unless the time is over."""
         done = (time.monotonic() - self.start) / max(self.seconds, 1e-9)
         if done > 1:
             return None
         self.begin(candidate.name, done)
+        return self._weigh(candidate)
+
+    def _weigh(self, candidate: Candidate) -> Found | None:
+        """Measure one; it becomes the best if it is."""
         try:
             found = self._measure(candidate)
         except VitrailError as error:
@@ -191,7 +195,8 @@ class _Hunt:
         return found._replace(content=b"")  # only the best one's is needed again
 
     def attempt_recovered(self, recover: Change) -> Found | None:
-        """Half of the hidden units, trained on. Its time is not taken from the search."""
+        """Half of the hidden units, trained on. It was asked for, so it comes whether or not the time is over, and
+        takes none of it."""
         original = self.bench.predictor.artefact
         config = original.model.config
         if not isinstance(config, ViTConfig) or config.pool == "attention":
@@ -205,7 +210,7 @@ class _Hunt:
             self.failed[name] = str(error)
             return None
         self.start += time.monotonic() - before
-        return self.attempt(Candidate(original, (Step(step.kind, name, lambda _: trained),)))
+        return self._weigh(Candidate(original, (Step(step.kind, name, lambda _: trained),)))
 
     def wins(self, found: Found) -> bool:
         return self._better(found, self.exact)
