@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from vitrail.bench.peers import mend_torchvision
 from vitrail.data.examples import Examples
 from vitrail.data.images import open_image
 from vitrail.data.sources import open_data
@@ -30,9 +29,6 @@ from vitrail.train.recipe import IMAGENET_MEAN, IMAGENET_STD
 from vitrail.weights.adapt import adapt
 from vitrail.weights.convert import convert
 from vitrail.weights.load import load
-
-# The CPU build of torch comes without the operators that torchvision wants to register shapes for.
-sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
 
 
 class Pictures(torch.utils.data.Dataset[Any]):
@@ -144,7 +140,7 @@ def with_timm(examples: Examples, weights: Path, minutes: float, size: int) -> d
         Pictures(examples, "train", training), batch_size=32, shuffle=True, drop_last=True
     )
     val, started, curve, steps = Pictures(examples, "val", plain), time.monotonic(), [], 0
-    while (elapsed := time.monotonic() - started) < minutes * 60:
+    while time.monotonic() - started < minutes * 60:
         model.train()
         for batch in loader:
             share = min(1.0, (time.monotonic() - started) / (minutes * 60))
@@ -158,7 +154,7 @@ def with_timm(examples: Examples, weights: Path, minutes: float, size: int) -> d
             steps += 1
             if share >= 1:
                 break
-        curve.append((elapsed, accuracy(model, val)))
+        curve.append((time.monotonic() - started, accuracy(model, val)))
     return {"seconds": time.monotonic() - started, "steps": steps, "validation": curve, "model": (model, plain)}
 
 
@@ -174,6 +170,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=154)
     parser.add_argument("--out", type=Path)
     words = parser.parse_args()
+    mend_torchvision()
     torch.manual_seed(0)
     examples = open_data(words.data)
     found = PEERS[words.peer](examples, words.weights, words.minutes, words.size)

@@ -38,7 +38,7 @@ def photos(tmp_path):
 
 def test_pictures_a_page_and_lines(model, photos, tmp_path, capsys):
     out = tmp_path / "out"
-    assert command(model, photos, out=out, sheet=True) == 0
+    assert command(model, photos, out=out, all_heads=True) == 0
     said = capsys.readouterr().out
     files = sorted(path.name for path in out.iterdir())
     assert files == [f"00{i}-1-{kind}.png" for i in (1, 2) for kind in ("attribution", "heads")] + ["explain.html"]
@@ -111,7 +111,7 @@ def test_a_resnet_has_its_two_methods(photos, tmp_path, capsys):
     made = randomise(ResNet(ResNetConfig(image_size=32, num_classes=3, blocks=(1,), bottleneck=False, width=32)))
     Artefact(made, CLASSES).save(tmp_path / "resnet.safetensors")
     words = str(tmp_path / "resnet.safetensors"), photos + "/1.png"
-    command(*words, out=tmp_path / "out", method="all", trust=False, json=True, sheet=True)
+    command(*words, out=tmp_path / "out", method="all", trust=False, json=True, all_heads=True)
     (picture,) = json.loads(capsys.readouterr().out)["pictures"]
     assert [found["method"] for found in picture["maps"]] == ["gradcam", "occlusion"]
     with pytest.raises(VitrailError, match="use gradcam or occlusion"):

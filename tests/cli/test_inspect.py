@@ -52,7 +52,9 @@ def inside(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
 def test_without_pictures_it_tells_the_weights_and_what_to_give(model_file: Path, capsys: Any) -> None:
     found = inside(capsys, model_file)
     assert len(found["filters"]["variance"]) == 28
-    assert set(found["positions"]) == {"scheme", "neighbours", "far", "same_row", "same_column", "elsewhere"}
+    shape = {"neighbours", "far", "same_row", "same_column", "elsewhere"}
+    assert set(found["positions"]) == {"scheme", "by_steps"} | shape
+    assert found["positions"]["by_steps"][0] == found["positions"]["neighbours"]
     assert found["blocks"] == []
     assert "--images" in found["notes"][0]
     _, out, _ = run(capsys, "inspect", model_file)

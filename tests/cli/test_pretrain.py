@@ -103,7 +103,7 @@ def test_two_processes_learn_what_one_does(data, tmp_path):
 
 
 def test_wrong_use(data, tmp_path):
-    with pytest.raises(ConfigError, match="vitrail pretrain photos/"):
+    with pytest.raises(ConfigError, match="give a folder of them"):
         command()
     with pytest.raises(ConfigError, match="leave the rest out"):
         command(data, options=Options(resume=tmp_path))

@@ -222,7 +222,7 @@ def test_wrong_use_is_one_line_with_the_remedy(run, tmp_path, words, code, said)
 
 
 def test_nothing_to_train_on(run, tmp_path):
-    assert "no data to train on" in run()[2]
+    assert "no pictures to learn from" in run()[2]
     assert run("--resume", tmp_path)[0] == 3
     code, _, err = run(tmp_path / "none")
     assert code == 3

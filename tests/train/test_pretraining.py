@@ -61,7 +61,7 @@ def flat(tmp_path):
 
 def wishes(data, method, **more):
     changes = {**SMALL, **OF_METHOD.get(method, {}), **more.pop("changes", {})}
-    return Wishes(data, method, more.pop("budget", Budget(steps=3)), device="cpu", changes=changes, **more)
+    return Wishes(data, more.pop("budget", Budget(steps=3)), method=method, device="cpu", changes=changes, **more)
 
 
 def save(model, folder):
@@ -147,7 +147,7 @@ def test_weights_at_another_size_and_with_other_channels(labelled, tmp_path):
     given = ViT(image_size=8, patch_size=4, num_classes=0, dim=16, depth=1, heads=1, mlp_dim=16, channels=1)
     save(given, tmp_path / "given")
     planned = pretraining.plan(
-        Wishes(labelled, "mae", Budget(steps=1), device="cpu", start=str(tmp_path / "given"), image_size=16)
+        Wishes(labelled, Budget(steps=1), method="mae", device="cpu", start=str(tmp_path / "given"), image_size=16)
     )
     assert planned.settings.model.image_size == planned.settings.image.size == (16, 16)
     assert planned.settings.model.channels == len(planned.settings.image.mean) == 3
@@ -164,7 +164,7 @@ def test_what_weights_cannot_be(labelled, tmp_path):
 
 def test_settings_of_an_earlier_run_are_taken_whole(labelled):
     first = pretraining.plan(wishes(labelled, "simmim", seed=5, val=0.2))
-    asked = Wishes(labelled, None, Budget(steps=7), settings=first.settings.to_dict(), device="cpu")
+    asked = Wishes(labelled, Budget(steps=7), settings=first.settings.to_dict(), device="cpu")
     again = pretraining.plan(asked)
     assert again.settings == first.settings.replace(budget={"steps": 7})
     assert all((again.examples.splits[name] == first.examples.splits[name]).all() for name in ("train", "val"))

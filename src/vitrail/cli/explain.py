@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 from rich.text import Text
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
     Done = tuple[Study, list[str]]  # and the files written for it
 
-PAGE = "explain.html"
+PAGE, CONTACT_SHEET = "explain.html", "contact-sheet.png"
+
+
+class Written(NamedTuple):
+    """The files about all pictures together."""
+
+    page: str
+    contact_sheet: str | None
 
 
 def command(
@@ -32,15 +39,15 @@ def command(
     out: Path = Path("explained"),
     overwrite: bool = False,
     compare: bool = False,
-    sheet: bool = False,
+    all_heads: bool = False,
     trust: bool = True,
     json: bool = False,
 ) -> int:
     """Show which parts of pictures a model's answers come from, and whether that can be trusted.
 
-    For each picture a PNG; for all of them one page, where layers, heads and methods can be chosen and each patch asked
-    what it attends to. Every map is tried: where the answer does not depend on what is hot in it more than on what is
-    hot in a random map, it says so.
+    For each picture a PNG; for all of them a contact sheet, and one page where layers, heads and methods can be chosen
+    and each patch asked what it attends to. Every map is tried: where the answer does not depend on what is hot in it
+    more than on what is hot in a random map, it says so.
 
     Parameters
     ----------
@@ -58,8 +65,8 @@ def command(
         Write into a folder that has files already.
     compare
         Rank all methods by how faithful their maps are for this model, over these pictures.
-    sheet
-        Also a contact sheet of every picture: what each head of each layer attends to.
+    all_heads
+        Also a second PNG for each picture: what each head of each layer attends to.
     trust
         Try the maps. That is most of the work; without it, nothing is said about how good they are.
     json
@@ -70,9 +77,10 @@ def command(
 
     predictor, complaints = load(model), Complaints()
     examiner = _examiner(predictor, "all" if compare else method, class_, trust)
-    done = list(_explain(examiner, images, out, sheet, complaints))
+    done = list(_explain(examiner, images, out, all_heads, complaints))
     if done:
-        _give(done, _write_page(done, predictor, out / PAGE), compare, predictor.notes, json)
+        written = Written(_write_page(done, predictor, out / PAGE), _write_contact_sheet(done, predictor, out))
+        _give(done, written, compare, predictor.notes, json)
     if complaints.count:
         print(f"vitrail: {len(done):,} explained, {complaints.count:,} could not be read", file=sys.stderr)
     return EXIT_OK if done else EXIT_BAD_INPUT
@@ -88,7 +96,7 @@ def _examiner(predictor: Predictor, method: str, target: str | None, trust: bool
 
 
 def _explain(
-    examiner: Examiner, images: tuple[str, ...], out: Path, sheet: bool, complaints: Complaints
+    examiner: Examiner, images: tuple[str, ...], out: Path, all_heads: bool, complaints: Complaints
 ) -> Iterator[Done]:
     """Picture by picture; those that cannot be read are told and left out."""
     from vitrail.predict.find import find_pictures
@@ -101,7 +109,7 @@ def _explain(
             except ImageError as error:
                 complaints(error)
                 continue
-            yield study, _write(study, out / f"{number:03d}-{_stem(name)}", examiner.predictor, sheet)
+            yield study, _write(study, out / f"{number:03d}-{_stem(name)}", examiner.predictor, all_heads)
             progress.advance(TASK)
 
 
@@ -131,22 +139,22 @@ def _stem(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).stem)[:60]
 
 
-def _write(study: Study, path: Path, predictor: Predictor, sheet: bool) -> list[str]:
+def _write(study: Study, path: Path, predictor: Predictor, all_heads: bool) -> list[str]:
     """The PNG files of one picture."""
     from vitrail.explain.attention import heads
     from vitrail.explain.methods import as_input, evaluating
-    from vitrail.explain.plots import write_overlay, write_sheet
+    from vitrail.explain.plots import write_heads, write_overlay
     from vitrail.model import ViT
 
     written = []
     for found in study.findings:
         written.append(path.with_name(f"{path.name}-{found.explanation.method}.png"))
         write_overlay(written[-1], study, found)
-    if sheet and isinstance(predictor.model, ViT):
+    if all_heads and isinstance(predictor.model, ViT):
         written.append(path.with_name(f"{path.name}-heads.png"))
         with evaluating(predictor.model):
             seen = heads(predictor.model, as_input(predictor, study.pixels))[0].float().cpu().numpy()
-        write_sheet(written[-1], seen, f"{Path(study.name).name}: what each head reads")
+        write_heads(written[-1], seen, f"{Path(study.name).name}: what each head reads")
     return [str(file) for file in written]
 
 
@@ -158,14 +166,24 @@ def _write_page(done: list[Done], predictor: Predictor, path: Path) -> str:
     return str(path)
 
 
-def _give(done: list[Done], page: str, compare: bool, notes: tuple[str, ...], as_json: bool) -> None:
+def _write_contact_sheet(done: list[Done], predictor: Predictor, out: Path) -> str | None:
+    """One picture has its own PNG and needs no sheet."""
+    from vitrail.explain.plots import write_contact_sheet
+
+    if len(done) < 2:
+        return None
+    write_contact_sheet(out / CONTACT_SHEET, [study for study, _ in done], predictor.source)
+    return str(out / CONTACT_SHEET)
+
+
+def _give(done: list[Done], written: Written, compare: bool, notes: tuple[str, ...], as_json: bool) -> None:
     from vitrail.explain.study import ranking
 
     ranks = ranking([study for study, _ in done]) if compare else []
     if as_json:
         pictures = [{**study.to_dict(), "files": files} for study, files in done]
         ranked = {"ranking": [rank._asdict() for rank in ranks]} if compare else {}
-        print_json({"page": page, "notes": list(notes), "pictures": pictures, **ranked})
+        print_json({**written._asdict(), "notes": list(notes), "pictures": pictures, **ranked})
         return
     out = console()
     shown = table("", "picture", "class", "probability", "method", "score", "map", right=("probability", "score"))
@@ -179,7 +197,8 @@ def _give(done: list[Done], page: str, compare: bool, notes: tuple[str, ...], as
         _show_ranking(ranks)
     for note in notes:
         out.print(Text(note, style="dim"))
-    out.print(Text(page), soft_wrap=True)
+    for file in filter(None, (written.contact_sheet, written.page)):
+        out.print(Text(file), soft_wrap=True)
 
 
 def _show_ranking(ranks: list[Rank]) -> None:

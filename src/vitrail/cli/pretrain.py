@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -15,6 +14,7 @@ from rich.text import Text
 from vitrail.cli import train as training
 from vitrail.cli.output import console, print_json, table
 from vitrail.cli.processes import in_processes
+from vitrail.cli.run_options import RunOptions, only_resumed, parsed
 from vitrail.errors import EXIT_INTERRUPTED, ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(RunOptions):
     """What can be asked for; the rest is chosen.
 
     Parameters
@@ -35,67 +35,10 @@ class Options:
         paper's own; dino compares views; supervised is `vitrail train`. mae if not given.
     labels
         Read the labels there are, to measure with; no method but supervised learns from them.
-    model
-        A ViT by name (`vitrail models`); chosen to fit the data and the budget if not given.
-    start
-        Weights to start from, an encoder or a classifier: a run, a model file, hf-hub:owner/name.
-    minutes
-        How long everything may take; 20 if no budget is given.
-    epochs
-        Instead: how often to go through the pictures.
-    steps
-        Instead: how many steps to take.
-    image_size
-        Pixels a side that the model sees.
-    batch_size
-        Pictures a batch.
-    val
-        The part of the pictures to validate on, where the data has no such split.
-    config
-        Settings of an earlier run, its config.yaml.
-    resume
-        Go on with an interrupted run, exactly where it was.
-    out
-        The folder of the run; runs/NAME-METHOD if not given.
-    overwrite
-        Replace a run that is there.
-    dry_run
-        Do one batch of everything, show what would be done and how long it takes, and write nothing.
-    workers
-        Processes that read pictures; for each process that trains.
-    nproc
-        Processes that train together on this machine; a batch is shared by them.
-    device
-        cpu, cuda or mps; the best there is if not given.
-    seed
-        Of everything that is random; 0 if not given.
-    log
-        Also write curves for TensorBoard into the run, or send them to Weights & Biases.
-    json
-        Print one JSON document at the end.
     """
 
     method: Literal["masked-patches", "mae", "simmim", "dino", "supervised"] | None = None
     labels: bool = True
-    model: str | None = None
-    start: Annotated[str | None, Parameter(name="--from")] = None
-    minutes: float | None = None
-    epochs: float | None = None
-    steps: int | None = None
-    image_size: int | None = None
-    batch_size: int | None = None
-    val: float | None = None
-    config: Path | None = None
-    resume: Path | None = None
-    out: Path | None = None
-    overwrite: bool = False
-    dry_run: bool = False
-    workers: int | None = None
-    nproc: int = 1
-    device: str | None = None
-    seed: int | None = None
-    log: Literal["tensorboard", "wandb"] | None = None
-    json: bool = False
 
 
 PLAIN = Options()
@@ -128,7 +71,7 @@ def command(data: str | None = None, /, *changes: str, options: Options = PLAIN)
             if not world.first:
                 pretraining.follow_first(display, started=started)
                 return None
-            result = _run(data, training.parsed(changes), options, display, started)
+            result = _run(data, parsed(changes), options, display, started)
         except Interrupted as interrupted:
             display.said(f"interrupted; everything is saved. Go on with: vitrail pretrain --resume {interrupted}")
             return EXIT_INTERRUPTED
@@ -152,8 +95,7 @@ def _run(
     from vitrail.train.loggers import open_logger
 
     if options.resume is not None:
-        if data is not None or changes:
-            raise ConfigError("--resume goes on with the run's own data and settings", fix="leave the rest out")
+        only_resumed(data, changes)
         return pretraining.resume(options.resume, display, started=started, logger=open_logger(options.log))
     planned = pretraining.plan(_wishes(data, changes, options))
     _show_plan(planned, display)
@@ -168,26 +110,8 @@ def _run(
 def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wishes:
     from vitrail.train.pretraining import Wishes
 
-    settings, source, budget = training.asked(
-        data, options.config, minutes=options.minutes, epochs=options.epochs, steps=options.steps
-    )
-    if source is None:
-        raise ConfigError("no pictures to learn from", fix="give a folder of pictures: vitrail pretrain photos/")
-    stated = {"batch_size": options.batch_size, "workers": options.workers, "seed": options.seed}
-    return Wishes(
-        data=source,
-        method=options.method or ("mae" if settings is None else None),
-        budget=budget,
-        settings=settings,
-        labels=options.labels,
-        model=options.model,
-        start=options.start,
-        image_size=options.image_size,
-        val=options.val,
-        device=options.device,
-        seed=options.seed or 0,
-        changes={name: value for name, value in stated.items() if value is not None} | changes,
-    )
+    method = options.method or ("mae" if options.config is None else None)
+    return Wishes(**options.wishes(data, changes), method=method, labels=options.labels)
 
 
 def _show_plan(planned: Plan, display: Display) -> None:

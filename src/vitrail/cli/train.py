@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -13,42 +12,24 @@ from rich.text import Text
 
 from vitrail.cli.output import console, print_json, table
 from vitrail.cli.processes import in_processes
-from vitrail.errors import EXIT_INTERRUPTED, ConfigError
+from vitrail.cli.run_options import RunOptions, only_resumed, parsed
+from vitrail.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from vitrail.train.job import Result, Wishes
     from vitrail.train.progress import Display
     from vitrail.train.session import Plan
-    from vitrail.train.settings import Budget
-
-DEFAULT_MINUTES = 20.0
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(RunOptions):
     """What can be asked for; the rest is chosen.
 
     Parameters
     ----------
-    model
-        A model by name (`vitrail models`); chosen to fit the data and the budget if not given.
-    start
-        Weights to start from: a run, a model file, a folder in timm's or Hugging Face's layout, hf-hub:owner/name.
-    minutes
-        How long everything may take; 20 if no budget is given.
-    epochs
-        Instead: how often to go through the training pictures.
-    steps
-        Instead: how many steps to take.
-    image_size
-        Pixels a side that the model sees.
-    batch_size
-        Pictures a batch.
     balance
         Rare classes: counted more (weights) or shown more often (sampler).
-    val
-        The part of the training pictures to validate on, where the data has no such split.
     paper
         Train as in the paper: its plain model and Adam from scratch; from weights SGD with a new head at zero, at 384
         pixels, with the best of four learning rates.
@@ -60,55 +41,14 @@ class Options:
         A model of the same classes to learn from as well.
     distill
         Learn the class that the teacher names (hard), or how sure it is of each (soft); hard if not given.
-    config
-        Settings of an earlier run, its config.yaml.
-    resume
-        Go on with an interrupted run, exactly where it was.
-    out
-        The folder of the run; runs/NAME if not given.
-    overwrite
-        Replace a run that is there.
-    dry_run
-        Do one batch of everything, show what would be done and how long it takes, and write nothing.
-    workers
-        Processes that read pictures; for each process that trains.
-    nproc
-        Processes that train together on this machine; a batch is shared by them.
-    device
-        cpu, cuda or mps; the best there is if not given.
-    seed
-        Of everything that is random; 0 if not given.
-    log
-        Also write curves for TensorBoard into the run, or send them to Weights & Biases.
-    json
-        Print one JSON document at the end.
     """
 
-    model: str | None = None
-    start: Annotated[str | None, Parameter(name="--from")] = None
-    minutes: float | None = None
-    epochs: float | None = None
-    steps: int | None = None
-    image_size: int | None = None
-    batch_size: int | None = None
     balance: Literal["auto", "none", "weights", "sampler"] = "auto"
-    val: float | None = None
     paper: bool = False
     freeze: str | None = None
     lora: int | None = None
     teacher: str | None = None
     distill: Literal["hard", "soft"] | None = None
-    config: Path | None = None
-    resume: Path | None = None
-    out: Path | None = None
-    overwrite: bool = False
-    dry_run: bool = False
-    workers: int | None = None
-    nproc: int = 1
-    device: str | None = None
-    seed: int | None = None
-    log: Literal["tensorboard", "wandb"] | None = None
-    json: bool = False
 
 
 PLAIN = Options()
@@ -149,13 +89,6 @@ def command(data: str | None = None, /, *changes: str, options: Options = PLAIN)
     return None
 
 
-def parsed(changes: tuple[str, ...]) -> dict[str, Any]:
-    for change in changes:
-        if "=" not in change:
-            raise ConfigError(f"{change!r} is no setting", fix="give key=value; a path with spaces in quotes")
-    return dict(change.split("=", 1) for change in changes)
-
-
 def _run(
     data: str | None, changes: dict[str, Any], options: Options, display: Display, started: float
 ) -> Result | None:
@@ -163,8 +96,7 @@ def _run(
     from vitrail.train.loggers import open_logger
 
     if options.resume is not None:
-        if data is not None or changes:
-            raise ConfigError("--resume goes on with the run's own data and settings", fix="leave the rest out")
+        only_resumed(data, changes)
         return job.resume(options.resume, display, started=started, logger=open_logger(options.log))
     planned = job.plan(_wishes(data, changes, options))
     _show_plan(planned, display)
@@ -179,51 +111,14 @@ def _run(
 def _wishes(data: str | None, changes: dict[str, Any], options: Options) -> Wishes:
     from vitrail.train.job import Wishes
 
-    settings, source, budget = asked(
-        data, options.config, minutes=options.minutes, epochs=options.epochs, steps=options.steps
-    )
-    if source is None:
-        raise ConfigError("no data to train on", fix="give a folder of pictures: vitrail train photos/")
-    balance = None if options.balance == "auto" else options.balance
-    stated = {
-        "batch_size": options.batch_size,
-        "workers": options.workers,
-        "balance": balance,
-        "seed": options.seed,
+    own = {
+        "balance": None if options.balance == "auto" else options.balance,
         "frozen_blocks": options.freeze,
         "lora.rank": options.lora,
         "distill.teacher": options.teacher,
         "distill.kind": options.distill,
     }
-    return Wishes(
-        data=source,
-        budget=budget,
-        settings=settings,
-        model=options.model,
-        start=options.start,
-        image_size=options.image_size,
-        val=options.val,
-        device=options.device,
-        paper=options.paper,
-        seed=options.seed or 0,
-        changes={name: value for name, value in stated.items() if value is not None} | changes,
-    )
-
-
-def asked(
-    data: str | None, config: Path | None, **budget: float | None
-) -> tuple[dict[str, Any] | None, str | None, Budget]:
-    """The settings of --config, the data and the budget: those given, else those of the settings."""
-    from vitrail.train.run import read_settings
-    from vitrail.train.settings import Budget
-
-    settings = None if config is None else read_settings(config)
-    source = data if data is not None else (settings or {}).get("data")
-    if settings is not None and not any(budget.values()):
-        budget = settings.get("budget", {})
-    given = {name: value for name, value in budget.items() if value is not None}
-    found = Budget.from_dict(given or {"minutes": DEFAULT_MINUTES})
-    return settings, None if source is None else str(source), found
+    return Wishes(**options.wishes(data, changes, **own), paper=options.paper)
 
 
 def _show_plan(planned: Plan, display: Display) -> None:

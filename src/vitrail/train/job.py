@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -31,9 +30,10 @@ from vitrail.train.progress import Display
 from vitrail.train.rates import choose_rate
 from vitrail.train.run import CONFIG, SPLIT, Run, new_folder, read_reasons, read_settings
 from vitrail.train.session import Plan, Session
-from vitrail.train.settings import Budget, TrainSettings, change
+from vitrail.train.settings import TrainSettings, change
 from vitrail.train.transfer import blocks_to_freeze, freeze, start_model
 from vitrail.train.validate import score
+from vitrail.train.wishes import RunWishes
 from vitrail.weights.load import load
 
 MOST_VALIDATION = 5_000  # pictures held back from a large training set
@@ -41,20 +41,12 @@ LAST_SECONDS = 5.5  # kept for calibration, files and the report, beside the pic
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Wishes(RunWishes):
     """What the user said; everything else is chosen."""
 
-    data: str
-    budget: Budget
-    settings: Mapping[str, Any] | None = None  # of an earlier run, its config.yaml, instead of a choice
-    model: str | None = None
-    start: str | None = None  # weights to start from
-    image_size: int | None = None
-    val: float | None = None
-    device: str | None = None
     paper: bool = False
-    seed: int = 0
-    changes: Mapping[str, Any] = field(default_factory=dict)  # "optim.lr": 0.01
+
+    IN_SETTINGS = (*RunWishes.IN_SETTINGS, "paper")
 
 
 class Result(NamedTuple):
@@ -67,11 +59,11 @@ def plan(wishes: Wishes, examples: Examples | None = None) -> Plan:
     """Open the data, unless they are open already, and choose the settings."""
     if examples is None:
         examples = open_data(wishes.data, val=0.0)
-    before = None if wishes.settings is None else _settings_again(wishes)
+    before = wishes.again(TrainSettings)
     val, seed = (wishes.val, wishes.seed) if before is None else (before.val, before.seed)
     examples = with_validation(examples, val, seed)
     facts = gather(examples, wishes.device or best_device())
-    size = None if wishes.image_size is None else (wishes.image_size, wishes.image_size)
+    size = wishes.size
     reasons: dict[str, str]
     if before is not None:
         settings, reasons = before, {}
@@ -90,16 +82,6 @@ def plan(wishes: Wishes, examples: Examples | None = None) -> Plan:
         settings, reasons[key] = change(settings, key, value), "asked for"
     settings = recipe.consistent(settings)
     return Plan(examples, settings.replace(val=val), reasons, facts.size)
-
-
-def _settings_again(wishes: Wishes) -> TrainSettings:
-    """Those of an earlier run, for these data and this budget."""
-    assert wishes.settings is not None
-    if wishes.model or wishes.start or wishes.image_size or wishes.paper:
-        raise ConfigError("--config says all about the model", fix="leave out --model, --from, --image-size, --paper")
-    stated = {"device": wishes.device, "val": wishes.val}
-    settings = TrainSettings.from_dict({**wishes.settings, "data": wishes.data, "budget": wishes.budget.to_dict()})
-    return settings.replace(**{name: value for name, value in stated.items() if value is not None})
 
 
 def with_validation(examples: Examples, val: float | None, seed: int) -> Examples:

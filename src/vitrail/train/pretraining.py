@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,8 +44,9 @@ from vitrail.train.progress import Display
 from vitrail.train.recipe import Facts
 from vitrail.train.run import CONFIG, EVALUATION, REPORT, SPLIT, Run, new_folder, read_reasons, read_settings
 from vitrail.train.session import Plan, Session
-from vitrail.train.settings import Budget, change
+from vitrail.train.settings import change
 from vitrail.train.transfer import start_model
+from vitrail.train.wishes import RunWishes
 from vitrail.weights.artefact import Artefact
 from vitrail.weights.durable import write_text
 from vitrail.weights.load import load
@@ -55,21 +55,13 @@ SHOWN = 8  # pictures in the report
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Wishes(RunWishes):
     """What the user said; everything else is chosen."""
 
-    data: str
-    method: str | None  # None: that of the settings
-    budget: Budget
-    settings: Mapping[str, Any] | None = None  # of an earlier run, its config.yaml, instead of a choice
+    method: str | None = None  # None: that of the settings
     labels: bool = True  # read them where there are any, to measure with
-    model: str | None = None
-    start: str | None = None  # weights to start from
-    image_size: int | None = None
-    val: float | None = None
-    device: str | None = None
-    seed: int = 0
-    changes: Mapping[str, Any] = field(default_factory=dict)  # "method.mask": 0.6
+
+    IN_SETTINGS = (*RunWishes.IN_SETTINGS, "method")
 
 
 class Pretrained(NamedTuple):
@@ -83,7 +75,7 @@ class Pretrained(NamedTuple):
 
 def plan(wishes: Wishes) -> Plan:
     """Open the pictures, with labels or without, and choose the settings."""
-    before = None if wishes.settings is None else _settings_again(wishes)
+    before = wishes.again(PretrainSettings)
     labels, val, seed = (wishes.labels, wishes.val, wishes.seed)
     if before is not None:
         labels, val, seed = labels and before.labelled, before.val, before.seed
@@ -97,28 +89,15 @@ def plan(wishes: Wishes) -> Plan:
     return Plan(examples, settings.replace(val=val, labelled=bool(examples.classes)), reasons, facts.size)
 
 
-def _settings_again(wishes: Wishes) -> PretrainSettings:
-    """Those of an earlier run, for these data and this budget."""
-    assert wishes.settings is not None
-    if wishes.method or wishes.model or wishes.start or wishes.image_size:
-        raise ConfigError(
-            "--config says all about method and model", fix="leave out --method, --model, --from, --image-size"
-        )
-    stated = {"device": wishes.device, "val": wishes.val}
-    settings = PretrainSettings.from_dict({**wishes.settings, "data": wishes.data, "budget": wishes.budget.to_dict()})
-    return settings.replace(**{name: value for name, value in stated.items() if value is not None})
-
-
 def _chosen(wishes: Wishes, facts: Facts) -> Choice:
     assert wishes.method is not None
-    size = None if wishes.image_size is None else (wishes.image_size, wishes.image_size)
     if wishes.start is None:
-        return choose(facts, wishes.method, wishes.budget, wishes.seed, model=wishes.model, size=size)
+        return choose(facts, wishes.method, wishes.budget, wishes.seed, model=wishes.model, size=wishes.size)
     if wishes.model is not None:
         raise ConfigError("the weights of --from bring their own model", fix="leave out --model")
     source = load(wishes.start)
     start = Start(wishes.start, source.model.config, source.preprocessing)
-    return choose(facts, wishes.method, wishes.budget, wishes.seed, start=start, size=size)
+    return choose(facts, wishes.method, wishes.budget, wishes.seed, start=start, size=wishes.size)
 
 
 def open_pictures(data: str, labels: bool) -> Examples:
