@@ -18,7 +18,7 @@ from vitrail.data.cache import fill_cache
 from vitrail.data.examples import ArrayPictures, Examples, FilePictures
 from vitrail.data.loader import Batch, EvaluationLoader, TrainingLoader
 from vitrail.data.prepare import normalise, prepare
-from vitrail.errors import ConfigError
+from vitrail.errors import ConfigError, ImageError
 
 RULE = Preprocessing((16, 16), (0.4, 0.5, 0.6), (0.2, 0.3, 0.25), crop=0.875)
 ALL = Augmentation(crop="resized", flip=True, policy="trivial-augment", jitter=0.3, erase=0.5)
@@ -95,14 +95,15 @@ def test_what_is_in_a_batch(examples: Examples) -> None:
     assert (orders[0][:20] != orders[1][:20]).any()
 
 
-def test_bad_pictures_are_left_out_and_named_once(examples: Examples) -> None:
-    loader = training(examples, drop_last=False)
+def test_bad_pictures_are_left_out_and_named(examples: Examples) -> None:
+    bad: dict[int, ImageError] = {}
+    loader = training(examples, drop_last=False, unreadable=bad.setdefault)
     for epoch in range(2):
         seen = np.concatenate([batch.indices for batch in loader.batches(epoch)])
         assert sorted(seen) == sorted(set(range(30)) - {5, 6})
-    assert sorted(loader.bad) == [5, 6]
-    assert "5.jpg: this is text" in str(loader.bad[5])
-    assert "6.jpg: no such file" in str(loader.bad[6])
+    assert sorted(bad) == [5, 6]
+    assert "5.jpg: this is text" in str(bad[5])
+    assert "6.jpg: no such file" in str(bad[6])
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -193,13 +194,14 @@ def test_many_channels_and_many_labels() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_evaluation_is_in_order_and_without_chance(examples: Examples, workers: int) -> None:
-    indices = np.array([33, 5, 31, 0, 39])
-    loader = EvaluationLoader(examples, indices, RULE, batch_size=2, channels=3, workers=workers)
+    indices, bad = np.array([33, 5, 31, 0, 39]), dict[int, ImageError]()
+    options: dict[str, Any] = {"batch_size": 2, "channels": 3, "workers": workers, "unreadable": bad.setdefault}
+    loader = EvaluationLoader(examples, indices, RULE, **options)
     assert len(loader) == 3
     runs = [list(loader) for _ in range(2)]
     assert [batch.indices.tolist() for batch in runs[0]] == [[33], [31, 0], [39]]
     assert digest(runs[0]) == digest(runs[1])
-    assert list(loader.bad) == [5]
+    assert list(bad) == [5]
 
 
 def test_cached_pictures_give_the_same_batches(examples: Examples) -> None:
@@ -218,6 +220,7 @@ def test_cached_pictures_give_the_same_batches(examples: Examples) -> None:
 
 def test_no_file_is_opened_for_batches_that_are_skipped(examples: Examples, tmp_path: Path) -> None:
     gone = examples.replace(pictures=FilePictures([tmp_path / "gone.jpg"] * 40))
-    loader = training(gone)
+    bad: dict[int, ImageError] = {}
+    loader = training(gone, unreadable=bad.setdefault)
     assert list(loader.batches(0, start=len(loader))) == []
-    assert loader.bad == {}
+    assert bad == {}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from data.small_sets import class_folders
 from train import tiny
 from vitrail.errors import ConfigError, FileError, ImageError
 from vitrail.train import checkpoint, job, session
@@ -66,6 +67,20 @@ def test_settings_are_there_before_the_pictures_are_read(data, tmp_path, monkeyp
     monkeypatch.undo()
     result = job.resume(tmp_path / "run", Quiet(), started=time.monotonic())
     assert result.outcome.split == "val"
+
+
+@pytest.mark.parametrize("share", [0.3, 0.0])
+def test_a_picture_that_cannot_be_opened_is_named_once(share, tmp_path, monkeypatch):
+    """Also where the pictures do not fit into memory, and are opened in every epoch."""
+    class_folders(tmp_path / "photos", {"cat": 8, "dog": 8})
+    (tmp_path / "photos" / "cat" / "torn.png").write_bytes(b"not a picture")
+    monkeypatch.setattr(session, "CACHE_SHARE", share)
+    display = Quiet()
+    planned = job.plan(wishes(str(tmp_path / "photos"), budget=Budget(epochs=3), val=0.25))
+    job.train(planned, tmp_path / "run", display, started=time.monotonic())
+    told = [said for said in display.heard if said.startswith("left out")]
+    assert len(told) == 1
+    assert "torn.png" in told[0]
 
 
 def test_reasons_survive_a_resume(data, tmp_path):

@@ -2,14 +2,14 @@
 
 What is in a batch is a function of (seed, epoch, place in the epoch); pixels of (seed, epoch, index). Pictures travel
 as uint8 and are normalised in the main process. A picture that cannot be opened is left out of its batch, never
-replaced, and is named in `bad`.
+replaced, and told to `unreadable`, each time.
 
 N pictures, H rows, W columns, C channels, K classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from vitrail.data.workers import Crew
 from vitrail.errors import ConfigError, ImageError, VitrailError
 
 Indices = NDArray[np.int64]
+Unreadable = Callable[[int, ImageError], object]  # the picture, and why
 
 
 class Batch(NamedTuple):
@@ -60,6 +61,7 @@ class TrainingLoader:
         rank: int = 0,
         world: int = 1,
         drop_last: bool = True,
+        unreadable: Unreadable = lambda *_: None,
     ) -> None:
         if batch_size < world:
             raise ConfigError(
@@ -73,7 +75,7 @@ class TrainingLoader:
         self._rank, self._world, self._drop_last = rank, world, drop_last
         self._normalise = _Normalise(preprocessing, channels)
         self._crew = Crew(_Maker(examples.pictures, preprocessing, augmentation, channels, seed), workers)
-        self.bad: dict[int, ImageError] = {}
+        self._unreadable = unreadable
         self.position = 0  # where to start to go on after the batch that came last
 
     def __len__(self) -> int:
@@ -90,7 +92,7 @@ class TrainingLoader:
             jobs.append(_Job(shared[self._rank :: self._world], epoch, pixels))
         for position, made in enumerate(self._crew.run(jobs), start + 1):
             self.position = position
-            batch = _batch(made, self._examples, self._normalise, self.bad)
+            batch = _batch(made, self._examples, self._normalise, self._unreadable)
             if len(batch.indices) or self._world > 1:
                 yield batch
 
@@ -118,19 +120,20 @@ class EvaluationLoader:
         batch_size: int,
         channels: int,
         workers: int = 0,
+        unreadable: Unreadable = lambda *_: None,
     ) -> None:
         self._examples, self._normalise = examples, _Normalise(preprocessing, channels)
         starts = range(0, len(indices), batch_size)
         self._jobs = [_Job(indices[start : start + batch_size], 0, preprocessing.size) for start in starts]
         self._crew = Crew(_Maker(examples.pictures, preprocessing, Augmentation(), channels, seed=0), workers)
-        self.bad: dict[int, ImageError] = {}
+        self._unreadable = unreadable
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def __iter__(self) -> Iterator[Batch]:
         for made in self._crew.run(self._jobs):
-            batch = _batch(made, self._examples, self._normalise, self.bad)
+            batch = _batch(made, self._examples, self._normalise, self._unreadable)
             if len(batch.indices):
                 yield batch
 
@@ -171,12 +174,12 @@ class _Made(NamedTuple):
     error: VitrailError | None = None
 
 
-def _batch(made: _Made, examples: Examples, normalise: _Normalise, bad: dict[int, ImageError]) -> Batch:
+def _batch(made: _Made, examples: Examples, normalise: _Normalise, unreadable: Unreadable) -> Batch:
     """The batch that was made; without pictures if none of them could be opened."""
     if made.error is not None:
         raise made.error
     for index, error in made.bad.items():
-        bad.setdefault(index, error)
+        unreadable(index, error)
     targets = torch.from_numpy(examples.targets[made.indices.numpy()])
     return Batch(normalise(made.pixels), targets, made.indices)
 

@@ -65,6 +65,7 @@ def looked_at(session: Session, indices: NDArray[np.int64]) -> EvaluationLoader:
         batch_size=256,
         channels=session.channels,
         workers=session.settings.workers,
+        unreadable=session.name_unreadable,
     )
 
 

@@ -85,6 +85,8 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
     else:
         model = _small_model(facts, size, minutes)
         shape_reason = f"the most that {minutes:.0f} minutes of two cores can train"
+        if budget.minutes is None:
+            shape_reason = "the size for half an hour on two cores, as no minutes are given"
     epochs = _expected_epochs(facts, budget, model, minutes)
     settings = TrainSettings(
         data=facts.data,

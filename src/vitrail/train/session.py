@@ -44,6 +44,7 @@ class Session:
         self.typical_size, self.source = plan.size, plan.examples  # as they were opened, at their own size
         self.started = time.monotonic() if started is None else started
         torch.set_num_threads(self.settings.threads or max(1, torch.get_num_threads() // beside()))
+        self._named: set[int] = set()
         self.examples = self._read_once(plan.examples)
         self.channels = self.settings.model.channels
 
@@ -81,6 +82,12 @@ class Session:
         cached, bad = found
         return leave_out(examples.replace(pictures=cached), bad, self.display)
 
+    def name_unreadable(self, index: int, why: ImageError) -> None:
+        """Told once a run. Only pictures that did not fit into memory are opened as late as when they are needed."""
+        if index not in self._named:
+            self._named.add(index)
+            self.display.said(f"left out: {why}")
+
     def training_loader(self) -> TrainingLoader:
         here = world()
         return TrainingLoader(
@@ -95,6 +102,7 @@ class Session:
             balance=sampling_weights(self.examples) if self.settings.balance == "sampler" else None,
             rank=here.rank,
             world=here.size,
+            unreadable=self.name_unreadable,
         )
 
     def evaluation_loader(self, split: str) -> EvaluationLoader:
@@ -105,6 +113,7 @@ class Session:
             batch_size=min(512, max(16, self.settings.batch_size)),
             channels=self.channels,
             workers=self.settings.workers,
+            unreadable=self.name_unreadable,
         )
 
     def method(self, model: Model) -> Supervised:
