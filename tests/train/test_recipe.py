@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from vitrail.model import build
 from vitrail.model.sizes import model_config
-from vitrail.train.recipe import Choice, Facts, as_in_the_paper, can_flip, from_scratch, from_weights
+from vitrail.train.recipe import (
+    Choice,
+    Facts,
+    as_in_the_paper,
+    beside_what_is_asked,
+    can_flip,
+    consistent,
+    from_scratch,
+    from_weights,
+)
 from vitrail.train.settings import Budget
 
 
@@ -74,7 +83,21 @@ def test_weights_keep_their_shape_and_their_pixels():
     assert chosen.model.dim == 384
     assert chosen.model.image_size == (154, 154)
     assert chosen.image.mean == (0.485, 0.456, 0.406)
+    assert chosen.model.read_layers == ()
+
+
+def test_a_head_reads_several_layers_where_there_is_no_time_to_train_them():
+    config = model_config("S/14@518 DINOv2")
+    chosen = from_weights(facts(size=(160, 213)), Budget(minutes=1), 0, "w.safetensors", config).settings
     assert chosen.model.read_layers == (6, 9, 12)
+    long = from_weights(facts(size=(160, 213)), Budget(minutes=20), 0, "w.safetensors", config)
+    assert beside_what_is_asked(long, {"frozen_blocks": "all-but-head"}).settings.model.read_layers == (6, 9, 12)
+
+
+def test_a_model_that_trains_on_smaller_pictures_takes_them():
+    chosen = from_weights(facts(size=(160, 213)), Budget(minutes=20), 0, "w", model_config("S/14@518 DINOv2")).settings
+    assert not chosen.model.any_size
+    assert consistent(chosen).model.any_size
 
 
 def test_the_papers_protocol():

@@ -55,9 +55,7 @@ class MaskedPatches(Masked):
     def corrupt(self, embeddings: Tensor, mask: Tensor, draws: Draws) -> Tensor:
         """Embeddings (B N D): of those masked 80 % hidden, 10 % taken from another patch of the picture, 10 % kept."""
         chance, count = draws.uniform(self.patches, "corrupt"), self.patches
-        further = (
-            1 + (draws.uniform(count, "other") * (count - 1)).long()
-        )  # 1 to N - 1 places on: never the patch itself
+        further = 1 + (draws.uniform(count, "other") * (count - 1)).long()  # places; never N: the patch itself
         other = (torch.arange(count, device=mask.device) + further) % count
         swapped = embeddings.gather(1, other[..., None].expand_as(embeddings))
         embeddings = torch.where((mask & (chance >= 0.8) & (chance < 0.9))[..., None], swapped, embeddings)

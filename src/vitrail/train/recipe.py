@@ -16,7 +16,7 @@ from vitrail.errors import ConfigError
 from vitrail.methods.supervised import Regularisation
 from vitrail.model.sizes import ModelConfig, model_config
 from vitrail.train.optim import OptimSettings
-from vitrail.train.settings import Budget, TrainSettings
+from vitrail.train.settings import ALL_BUT_HEAD, Budget, TrainSettings
 
 BATCH = 64
 GRID = 8  # patches a side that a small model from scratch aims at
@@ -124,18 +124,20 @@ def from_weights(
 ) -> Choice:
     """The same model with a new head, fine-tuned from a linear probe (LP-FT)."""
     size = size or transfer_size(facts, config)
-    model = config.at_size(size).replace(num_classes=len(facts.classes), channels=facts.channels, **new_parts(config))
+    model = config.at_size(size).replace(num_classes=len(facts.classes), channels=facts.channels)
+    whole = budget.minutes is None or _epochs_of_fine_tuning(facts, budget.minutes, model) >= 1
+    model = model.replace(**new_parts(config, several_layers=not whole))
     mean, std = (image.mean, image.std) if image and len(image.mean) == facts.channels else usual_pixels(config, facts)
     settings = TrainSettings(
         data=facts.data,
         start=start,
         model=model,
         image=Preprocessing(size=size, mean=mean, std=std),
-        augment=Augmentation(crop="resized", scale=(0.35, 1.0), flip=can_flip(facts.classes)),
-        optim=OptimSettings(name="adamw", lr=1e-4, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
-        regularise=Regularisation(),
+        augment=Augmentation(crop="resized", scale=(0.08, 1.0), flip=can_flip(facts.classes)),
+        optim=OptimSettings(name="adamw", lr=2e-4, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
+        regularise=Regularisation(small_images=0.75 if facts.device == "cpu" else 1.0, cheap_until=0.7),
         budget=budget,
-        batch_size=32,
+        batch_size=8 if facts.device == "cpu" else 32,
         average=0.98,
         balance="none",
         device=facts.device,
@@ -143,22 +145,38 @@ def from_weights(
     )
     reasons = {
         "model": f"the shape of {start}, with a new head",
-        "model.read_layers": "a head that reads several layers sees more (LOG.md)",
+        "model.read_layers": "for training; where there is no time for it, a head that reads several layers sees more",
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "optim": "small steps, smaller towards the input: the weights know much already",
         "regularise": "nothing left out: the probe's head does not bear missing blocks or patches (LOG.md)",
+        "batch_size": "many small steps learn most a minute (LOG.md)",
     }
     return Choice(settings, reasons)
 
 
-def new_parts(config: ModelConfig) -> dict[str, Any]:
-    """What the new head reads: class token and mean of the patches, of a middle, a later and the last block."""
+def _epochs_of_fine_tuning(facts: Facts, minutes: float, model: ModelConfig) -> float:
+    """A rough guess for two cores: 100 GFLOP/s, three forward passes."""
+    if not isinstance(model, ViTConfig):
+        return 1.0
+    a_second = 100e9 / (3 * _operations(model))
+    return processor_minutes(facts, Budget(minutes=minutes)) * 60 * a_second / max(1, facts.pictures)
+
+
+def _operations(model: ViTConfig) -> float:
+    """Of the blocks in one forward pass of a picture, about."""
+    tokens = model.grid[0] * model.grid[1]
+    a_block = 4 * model.dim**2 + 2 * model.dim * model.mlp_dim + 2 * tokens * model.dim
+    return 2.0 * tokens * a_block * model.depth
+
+
+def new_parts(config: ModelConfig, *, several_layers: bool) -> dict[str, Any]:
+    """What the new head reads: class token and mean of the patches, of the last block or of others as well."""
     if not isinstance(config, ViTConfig):
         return {}
     parts: dict[str, Any] = {"head": "linear", "head_dim": None, "drop_path": 0.0}
     if config.pool == "cls" and config.final_norm == "tokens":
         parts["pool"] = "cls+mean"
-    if config.pool != "attention" and config.depth >= 8 and config.final_norm == "tokens":
+    if several_layers and config.pool != "attention" and config.depth >= 8 and config.final_norm == "tokens":
         parts["read_layers"] = (config.depth // 2, config.depth * 3 // 4, config.depth)
     return parts
 
@@ -185,6 +203,8 @@ def beside_what_is_asked(choice: Choice, asked: Mapping[str, Any]) -> Choice:
         raise ConfigError("there is no teacher to learn from", fix="name a model: --teacher MODEL")
     if "optim.lr" in asked:
         settings = settings.replace(lr_grid=())
+    if asked.get("frozen_blocks") == ALL_BUT_HEAD:
+        settings = settings.replace(model=settings.model.replace(**new_parts(settings.model, several_layers=True)))
     if "lora.rank" in asked and settings.optim.name == "adamw":
         # Adapters start at nothing and are few: a larger rate, as in LoRA's paper, and the same in all blocks.
         settings = settings.replace(optim=settings.optim.replace(lr=1e-3, layer_decay=1.0))
@@ -193,10 +213,12 @@ def beside_what_is_asked(choice: Choice, asked: Mapping[str, Any]) -> Choice:
 
 
 def consistent(settings: TrainSettings) -> TrainSettings:
-    """Settings that only have a meaning together: what starts from weights, and the token that a teacher talks to."""
+    """Settings that only have a meaning together: with weights, with smaller pictures, with a teacher's token."""
     if settings.start is None and (settings.lora.rank or settings.frozen_blocks):
         raise ConfigError("adapters and frozen blocks need weights to start from", fix="give them: --from WEIGHTS")
     model = settings.model
+    if settings.regularise.small_images < 1 and isinstance(model, ViTConfig):
+        settings = settings.replace(model=(model := model.replace(any_size=True)))
     if not settings.distill.token or (isinstance(model, ViTConfig) and model.distill_token):
         return settings
     if settings.start is not None or not isinstance(model, ViTConfig):
@@ -287,9 +309,7 @@ def _pictures_a_second(model: ModelConfig) -> float:
     """A rough guess for two cores: 50 GFLOP/s, three forward passes of which patch dropout leaves 60 %."""
     if not isinstance(model, ViTConfig):
         return 50.0
-    tokens = model.grid[0] * model.grid[1]
-    a_block = 4 * model.dim**2 + 2 * model.dim * model.mlp_dim + 2 * tokens * model.dim
-    return 50e9 / (2 * 3 * 0.6 * tokens * a_block * model.depth * 1.5)
+    return 50e9 / (3 * 0.6 * 1.5 * _operations(model))
 
 
 def _augmentation(facts: Facts, epochs: float, size: Pair) -> Augmentation:

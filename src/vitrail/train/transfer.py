@@ -15,7 +15,7 @@ from vitrail.train.settings import ALL_BUT_HEAD, TrainSettings
 from vitrail.weights.adapt import build_with, new_task
 from vitrail.weights.load import load
 
-ENOUGH_EPOCHS = 4.0  # fewer are not worth training more blocks for
+ENOUGH_EPOCHS = 2.0  # fewer are not worth training more blocks for (LOG.md)
 
 
 def start_model(settings: TrainSettings) -> Model:
@@ -76,7 +76,9 @@ def blocks_to_freeze(session: Session, probed: Probed, seconds: float | None) ->
     depth = session.settings.model.depth if isinstance(session.settings.model, ViTConfig) else 0
     if asked is not None or seconds is None or not depth:
         return asked or 0
-    seen = 1 - session.settings.regularise.patch_dropout * session.settings.regularise.cheap_until
+    regularise = session.settings.regularise
+    cheap = (1 - regularise.patch_dropout) * regularise.small_images**2
+    seen = 1 - regularise.cheap_until * (1 - cheap)
     one_pass = probed.seconds_a_picture * seen * len(session.examples.split("train"))
     for trained in range(depth, 1, -1):
         if seconds / (one_pass * (1 + 2 * trained / depth)) >= ENOUGH_EPOCHS:
