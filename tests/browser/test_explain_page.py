@@ -134,8 +134,8 @@ def test_it_fits_and_can_be_read(browser: api.Browser, written: Path, scheme: st
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_large_model_is_shown_more_coarsely_and_says_so() -> None:
-    sizes = {"image_size": 224, "patch_size": 16, "dim": 24, "depth": 4, "heads": 6, "mlp_dim": 24, "dim_head": 4}
+def test_a_large_model_is_shown_more_coarsely_and_says_so(browser: api.Browser, tmp_path: Path) -> None:
+    sizes = {"image_size": 224, "patch_size": 16, "dim": 24, "depth": 6, "heads": 6, "mlp_dim": 24, "dim_head": 4}
     model = randomise(ViT(num_classes=3, **sizes))
     predictor = Predictor.of(Artefact(model, ("a", "b", "c")))
     noise = np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8)
@@ -144,3 +144,15 @@ def test_a_large_model_is_shown_more_coarsely_and_says_so() -> None:
     assert len(made) < 5_000_000
     assert "patches are shown as one" in made
     assert "6 more pictures have their PNG files only" in made
+    (tmp_path / "page.html").write_text(made, encoding="utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    stage = page.locator(".of-attention .stage").first
+    box, canvas = stage.bounding_box(), stage.locator("canvas")
+    cells = canvas.evaluate("(canvas) => canvas.width")
+    together = -(-14 // cells)
+    assert cells * together > 14  # the last cell stands out of the picture
+    assert canvas.bounding_box()["width"] == pytest.approx(box["width"] * cells * together / 14, abs=1)
+    page.mouse.move(box["x"] + box["width"] * 13.5 / 14, box["y"] + 1)
+    said = page.locator(".said").first.inner_text()
+    assert said.startswith(f"Row 1, column {cells} attends")

@@ -41,8 +41,9 @@ def test_pictures_a_page_and_lines(model, photos, tmp_path, capsys):
     assert command(model, photos, out=out, all_heads=True) == 0
     said = capsys.readouterr().out
     files = sorted(path.name for path in out.iterdir())
-    assert files == [f"00{i}-1-{kind}.png" for i in (1, 2) for kind in ("attribution", "heads")] + ["explain.html"]
-    assert said.splitlines()[-1] == str(out / "explain.html")
+    each = [f"00{i}-1-{kind}.png" for i in (1, 2) for kind in ("attribution", "heads")]
+    assert files == [*each, "contact-sheet.png", "explain.html"]
+    assert said.splitlines()[-2:] == [str(out / "contact-sheet.png"), str(out / "explain.html")]
     assert said.count("than random") == 2
     for path in out.glob("*.png"):
         with Image.open(path) as picture:
@@ -62,6 +63,14 @@ def test_json_with_every_method_ranked(model, photos, tmp_path, capsys):
         assert found["trust"]["verdict"].endswith("than random") or "hardly" in found["trust"]["verdict"]
         assert -1 <= found["trust"]["same_when_shuffled"] <= 1
     assert all(Path(file).is_file() for file in [*picture["files"], document["page"]])
+    assert document["contact_sheet"] is None  # one picture needs none
+
+
+def test_several_pictures_have_a_contact_sheet(model, photos, tmp_path, capsys):
+    command(model, photos, out=tmp_path / "out", trust=False, json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["contact_sheet"] == str(tmp_path / "out/contact-sheet.png")
+    assert Path(document["contact_sheet"]).is_file()
 
 
 def test_a_class_can_be_named(model, photos, tmp_path, capsys):

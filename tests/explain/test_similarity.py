@@ -11,6 +11,7 @@ import torch
 
 from oracles import randomise
 from vitrail.explain.similarity import (
+    Positions,
     norm_outliers,
     position_shape,
     position_similarity,
@@ -51,6 +52,23 @@ def test_every_scheme_that_adds_something(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", ["none", "relative", "rotary"])
 def test_those_that_add_nothing_say_so(scheme: str) -> None:
     assert "no position embedding to compare" in (why_no_positions(made(positions=scheme)) or "")
+
+
+@pytest.mark.parametrize("grid", [(3, 4), (1, 5), (1, 1)])
+def test_by_steps_is_the_mean_along_rows_and_columns(grid: tuple[int, int]) -> None:
+    count = grid[0] * grid[1]
+    similarity = np.random.default_rng(0).normal(size=(count, count)).astype(np.float32)
+    found = Positions("learned", grid, similarity).by_steps
+    assert len(found) == max(grid) - 1
+    for steps, mean in enumerate(found, 1):
+        apart = [
+            similarity[i, j]
+            for i in range(count)
+            for j in range(count)
+            if (i // grid[1] == j // grid[1] and abs(i - j) == steps)
+            or (i % grid[1] == j % grid[1] and abs(i - j) == steps * grid[1])
+        ]
+        assert mean == pytest.approx(np.mean(apart), abs=1e-6)
 
 
 def test_the_shape_is_the_mean_over_the_pairs_it_names() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,9 @@ from explain.test_methods import pictures, vit
 from vitrail.explain.methods import explain
 from vitrail.explain.trust import (
     CHANCE,
+    FEW,
     LEAST,
+    MANY,
     SHOWN,
     Judge,
     Trust,
@@ -88,10 +92,44 @@ def test_chance_is_seldom_trusted():
     assert sum(wrong) < 10
 
 
+def test_trying_more_random_maps_where_few_cannot_tell_keeps_the_promise():
+    """A chance map passes if none of the first few is as far from 0, or at last few enough of many: seldom enough."""
+    enough = max(far for far in range(MANY) if (far + 1) / (MANY + 1) / 2 < CHANCE)
+    in_many = (enough + 1) / (MANY + 1)
+    in_few_only = sum(comb(MANY - FEW, far) / comb(MANY, far) for far in range(enough + 1, MANY)) / (MANY + 1)
+    assert 0.8 * CHANCE < (in_many + in_few_only) / 2 <= CHANCE
+
+
+def test_more_are_tried_only_where_few_cannot_tell():
+    tried = judge(Looks(2, 5))
+    assert tried.trust(spot(2, 5)).better_than_random
+    assert not tried.trust(-spot(2, 5)).better_than_random
+    assert len(tried.by_chance) == FEW
+    near = max(tried.by_chance[:FEW])  # as good as the best of the few, and so not better than all of them
+    assert tried._chance(near) < 1
+    assert len(tried.by_chance) == MANY
+
+
 def test_a_map_that_stays_when_the_weights_are_shuffled_says_so():
     tried, heat = judge(Looks(2, 5)), random_maps(GRID, 1, 0)[0]
     assert "hardly depends on the weights" in tried.trust(heat, heat).words
     assert "hardly" not in tried.trust(heat, random_maps(GRID, 1, 1)[0]).words
+
+
+class Distracted(Looks):
+    """Says less of a whole picture than of its part: the far corner speaks against the class."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        against = 8 * images[..., :8, :8].mean((1, 2, 3))
+        return super().forward(images) - torch.stack([against, -against], dim=1)
+
+
+def test_a_part_that_says_more_than_the_whole_counts_as_the_whole():
+    image = torch.zeros(1, 3, 32, 32)
+    image[..., 8:20, 20:32] = 1
+    image[..., :8, :8] = 1
+    found = Judge(Distracted(2, 5), image, 0, softmax).trust(spot(2, 5))
+    assert 0 < found.deletion < found.insertion <= 1
 
 
 def test_the_verdict_needs_both_a_distance_and_a_size():

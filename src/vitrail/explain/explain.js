@@ -13,6 +13,10 @@ function bytes(base64) {
   return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 }
 
+function percent(value, of) {
+  return `${(100 * value) / of}%`;
+}
+
 // One pixel for each cell; the browser enlarges them.
 function paint(canvas, [rows, columns], values) {
   canvas.width = columns;
@@ -39,6 +43,7 @@ class Attention {
   constructor(figure, told) {
     this.told = told;
     [this.rows, this.columns] = told.grid;
+    [this.high, this.wide] = told.fit; // cells in the picture: of the last row and column perhaps a part
     this.cells = this.rows * this.columns;
     this.shares = bytes(told.shares);
     this.largest = new Float32Array(bytes(told.largest).buffer);
@@ -49,6 +54,8 @@ class Attention {
     this.said = figure.querySelector(".said");
     this.layer = figure.querySelector(".layer");
     this.head = figure.querySelector(".head");
+    const [height, width] = [percent(this.rows, this.high), percent(this.columns, this.wide)];
+    Object.assign(this.canvas.style, { height, width });
     for (const input of [this.layer, this.head]) input.addEventListener("input", () => this.show());
     this.stage.addEventListener("pointermove", (event) => this.point(event));
     this.stage.addEventListener("pointerdown", (event) => this.point(event));
@@ -59,10 +66,9 @@ class Attention {
 
   point(event) {
     const box = this.stage.getBoundingClientRect();
-    const part = (at, start, length, count) =>
-      Math.max(0, Math.min(count - 1, Math.floor(((at - start) / length) * count)));
-    const row = part(event.clientY, box.top, box.height, this.rows);
-    this.ask(row * this.columns + part(event.clientX, box.left, box.width, this.columns));
+    const part = (share, fit, count) => Math.max(0, Math.min(count - 1, Math.floor(share * fit)));
+    const row = part((event.clientY - box.top) / box.height, this.high, this.rows);
+    this.ask(row * this.columns + part((event.clientX - box.left) / box.width, this.wide, this.columns));
   }
 
   key(event) {
@@ -107,10 +113,9 @@ class Attention {
   outline() {
     this.mark.hidden = this.asked < 0;
     const [row, column] = this.place(Math.max(0, this.asked));
-    const percent = (value, count) => `${(100 * value) / count}%`;
     Object.assign(this.mark.style, {
-      top: percent(row, this.rows), left: percent(column, this.columns),
-      height: percent(1, this.rows), width: percent(1, this.columns),
+      top: percent(row, this.high), left: percent(column, this.wide),
+      height: percent(1, this.high), width: percent(1, this.wide),
     });
   }
 }

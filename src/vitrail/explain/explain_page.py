@@ -13,20 +13,19 @@ from numpy.typing import NDArray
 
 from vitrail.explain.attention_data import attention_data
 from vitrail.explain.methods import METHODS, as_input, evaluating, scaled
-from vitrail.explain.study import Finding, Study
+from vitrail.explain.study import MOST_SHOWN, Finding, Study
 from vitrail.model import ViT
 from vitrail.page.document import document, resource, text
 from vitrail.page.pictures import img
 from vitrail.predict.predictor import Predictor
 
-MOST_PICTURES = 24
 ATTENTION_BYTES = 2_600_000  # of all pictures together; a page stays under 5 MB
 SIDE = 448  # pixels across
 
 
 def page(studies: Sequence[Study], predictor: Predictor) -> str:
     """The whole document."""
-    shown = studies[:MOST_PICTURES]
+    shown = studies[:MOST_SHOWN]
     data = [_data(study, predictor, ATTENTION_BYTES // len(shown)) for study in shown]
     sections = "".join(map(_section, shown, range(len(shown)), data))
     links = "".join(_link(study, i) for i, study in enumerate(shown))
@@ -90,6 +89,7 @@ def _data(study: Study, predictor: Predictor, limit: int) -> dict[str, Any]:
         layers, heads = found.shares.shape[:2]
         told["attention"] = {
             "grid": list(found.grid),
+            "fit": [rows / found.together, columns / found.together],  # cells in the picture
             "layers": layers,
             "heads": heads - 1,
             "together": found.together,

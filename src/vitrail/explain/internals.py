@@ -231,13 +231,17 @@ def to_dict(found: Internals, classes: Sequence[str]) -> dict[str, Any]:
     positions, filters = found.positions, found.filters
     return {
         "filters": None if filters is None else {"variance": list(filters.variance)},
-        "positions": None if positions is None else {"scheme": positions.scheme, **positions.shape._asdict()},
+        "positions": None if positions is None else _positions_dict(positions),
         "pictures": found.pictures,
         "distance_if_looking_everywhere": found.everywhere,
         "blocks": [_block_dict(number, block) for number, block in enumerate(found.blocks, 1)],
         "answers": [_answers_dict(seen.name, seen.answers, classes) for seen in found.seen if seen.answers is not None],
         "notes": list(found.notes),
     }
+
+
+def _positions_dict(positions: Positions) -> dict[str, Any]:
+    return {"scheme": positions.scheme, **positions.shape._asdict(), "by_steps": list(positions.by_steps)}
 
 
 def _answers_dict(name: str, answers: lens.Answers, classes: Sequence[str]) -> dict[str, Any]:

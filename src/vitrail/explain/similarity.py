@@ -56,6 +56,13 @@ class Positions:
     def shape(self) -> PositionShape:
         return position_shape(self.similarity, self.grid)
 
+    @property
+    def by_steps(self) -> tuple[float, ...]:
+        """Mean cosine similarity of places 1, 2, ... steps apart in a row or a column."""
+        down, right = _steps(self.grid)
+        along = np.where((down == 0) | (right == 0), down + right, 0)
+        return tuple(float(self.similarity[along == n].mean(dtype=np.float64)) for n in range(1, max(self.grid)))
+
 
 def why_no_positions(model: ViT) -> str | None:
     return _NONE.get(model.config.positions)
@@ -73,8 +80,7 @@ def position_similarity(model: ViT) -> Positions:
 
 def position_shape(similarity: NDArray[np.float32], grid: Pair) -> PositionShape:
     """The paper's finding as numbers: near places are alike, and so are those of a row or column."""
-    row, column = np.divmod(np.arange(grid[0] * grid[1]), grid[1])
-    down, right = abs(row[:, None] - row), abs(column[:, None] - column)
+    down, right = _steps(grid)
     apart = np.hypot(down, right)
 
     def mean(pairs: NDArray[np.bool_]) -> float | None:
@@ -87,6 +93,12 @@ def position_shape(similarity: NDArray[np.float32], grid: Pair) -> PositionShape
         same_column=mean((right == 0) & (down > 0)),
         elsewhere=mean((down > 0) & (right > 0)),
     )
+
+
+def _steps(grid: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """From each place to every other, how many rows down or up (N N) and how many columns to the side (N N)."""
+    row, column = np.divmod(np.arange(grid[0] * grid[1]), grid[1])
+    return abs(row[:, None] - row), abs(column[:, None] - column)
 
 
 # ---- tokens -------------------------------------------------------------------------------------------------------

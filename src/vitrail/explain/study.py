@@ -15,6 +15,8 @@ from vitrail.model import Model
 from vitrail.predict.answers import Prediction
 from vitrail.predict.predictor import Predictor
 
+MOST_SHOWN = 24  # pictures on a page or a sheet
+
 
 class Finding(NamedTuple):
     explanation: Explanation

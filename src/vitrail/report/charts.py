@@ -68,7 +68,7 @@ def line_chart(label: str, lines: Sequence[Line], plane: Plane, *, marks: str = 
 def level(value: float, plane: Plane, name: str) -> str:
     """A dashed line across the chart, with its name on it."""
     place = plane.up(value)
-    words = place - 5 if plane.y.share(value) <= 0.5 else place + 13
+    words = place - 5 if plane.y.share(value) <= 0.9 else place + 13  # below only where there is no room above
     return (
         f'<line class="level" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{place}" y2="{place}"/>'
         f'<text class="note" text-anchor="end" x="{WIDTH - RIGHT - 4}" y="{_n(words)}">{text(name)}</text>'
