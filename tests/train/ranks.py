@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+PATIENCE = 300  # seconds, after which a process that hangs is ended, and its test fails
+
 
 class Ranks:
     """Starts runs of `world` processes in `folder`."""
@@ -72,6 +74,7 @@ def _serve() -> None:
 
 
 def _become(rank: int, port: int, question: dict[str, Any]) -> None:
+    signal.alarm(PATIENCE)
     folder, code = Path(question["folder"]), 1
     said = os.open(folder / f"said-{rank}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o666)
     os.dup2(said, 1)

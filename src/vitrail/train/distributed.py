@@ -8,6 +8,7 @@ told to the others, so that all take the same steps.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -23,6 +24,7 @@ from vitrail.train.budget import Pace
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=2)  # with a process that is there but silent; one that ended is noticed at once
+LETTING_GO = 0.2  # seconds
 _LOST = ("gloo", "connection", "socket", "broken pipe", "timed out", "timeout", "nccl")  # how torch says it
 
 
@@ -102,6 +104,9 @@ def joined() -> Iterator[World]:
             f"another process of this run ended (this is number {os.environ['RANK']} of {os.environ['WORLD_SIZE']})",
             fix="see what that one said, then go on with --resume",
         ) from error
+    # Gloo's threads let go of the last tensors in their own time, for which they need Python's lock. Torch holds that
+    # lock while it takes the group apart, and waits for those threads: without this moment, rarely, for ever.
+    time.sleep(LETTING_GO)
     dist.destroy_process_group()
 
 
