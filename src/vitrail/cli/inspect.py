@@ -236,8 +236,8 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         "preprocessing": f"mean {steps['mean']}, std {steps['std']}, crop {steps['crop']}" if steps else "not stored",
     }
     if (positions := found["inside"]["positions"]) is not None and positions["neighbours"] is not None:
-        steps = [f"{n} steps {positions['by_steps'][n - 1]:.2f}" for n in (2, 4) if n <= len(positions["by_steps"])]
-        alike = [f"neighbours {positions['neighbours']:.2f}", *steps, f"far apart {positions['far']:.2f}"]
+        further = [f"{n} steps {positions['by_steps'][n - 1]:.2f}" for n in (2, 4) if n <= len(positions["by_steps"])]
+        alike = [f"neighbours {positions['neighbours']:.2f}", *further, f"far apart {positions['far']:.2f}"]
         facts["positions alike"] = f"{', '.join(alike)} (cosine)"
     if found["golden_difference"] is not None:
         facts["golden answers"] = f"hold (largest difference {found['golden_difference']:.1e})"

@@ -145,10 +145,10 @@ def from_weights(
     )
     reasons = {
         "model": f"the shape of {start}, with a new head",
-        "model.read_layers": "for training; where there is no time for it, a head that reads several layers sees more",
+        "model.read_layers": "all layers are trained" if whole else "a head that reads several sees more (LOG.md)",
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "optim": "small steps, smaller towards the input: the weights know much already",
-        "regularise": "nothing left out: the probe's head does not bear missing blocks or patches (LOG.md)",
+        "regularise": "no block or patch left out, which the probe's head does not bear (LOG.md)",
         "batch_size": "many small steps learn most a minute (LOG.md)",
     }
     return Choice(settings, reasons)
