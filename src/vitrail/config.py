@@ -185,6 +185,18 @@ class ViTConfig(Config):
         return int(bool(self.class_token)) + int(self.distill_token) + self.registers
 
     @property
+    def forward_flops(self) -> int:
+        """Operations of one picture's forward pass, every token in every block: two for each multiply-add.
+
+        Of the matrix products of plain patches; a stem's convolutions are not counted.
+        """
+        patches, inner = self.grid[0] * self.grid[1], self.heads * self.dim_head
+        tokens = patches + self.prefix_tokens
+        block = 4 * tokens * self.dim * inner + 2 * tokens * tokens * inner + 2 * tokens * self.dim * self.mlp_dim
+        embedding = patches * self.patch_size[0] * self.patch_size[1] * self.channels * self.dim
+        return 2 * (embedding + self.depth * block + self.dim * self.num_classes)
+
+    @property
     def distill_token(self) -> bool:
         """Is there a second token, which learns from a teacher (DeiT)? It is there where pooling reads it."""
         return self.pool == "cls+distill"

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.bench.contest import GEMM, Contest, Crew, Tick, compare_logits, measure_memory, write_weights
-from vitrail.bench.flops import forward_flops
 from vitrail.bench.peers import OURS, PEERS
 from vitrail.bench.plan import FULL, Cell, Preset, check_peers, plan, shapes
 from vitrail.bench.process import WorkerError
@@ -84,7 +83,7 @@ def _settings(preset: Preset) -> dict[str, Any]:
 
 
 def _describe(config: ViTConfig) -> dict[str, Any]:
-    return {"gflop_per_image": forward_flops(config) / 1e9, "config": config.to_dict()}
+    return {"gflop_per_image": config.forward_flops / 1e9, "config": config.to_dict()}
 
 
 def _measure(
@@ -128,7 +127,7 @@ def _time_cell(contest: Contest, crew: Crew, cell: Cell, preset: Preset, chance:
     single, failed = _prepare(contest, crew, cell, preset)
     seconds = _interleave(crew, list(single), _repeats(list(single.values()), preset), chance, failed)
     rates = [2 * preset.gemm_side**3 / time for time in seconds.pop(GEMM)]
-    flops = forward_flops(contest.configs[cell.size])
+    flops = contest.configs[cell.size].forward_flops
     return {**cell._asdict(), "failed": failed, **summarise(seconds, rates, cell.mode, cell.batch, flops)}
 
 

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vitrail.bench.flops import PASSES
 from vitrail.bench.peers import OURS
+from vitrail.bench.plan import PASSES
 
 Rounds = Mapping[str, Sequence[float]]  # library -> seconds of one call, a number for every round
 

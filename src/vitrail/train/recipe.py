@@ -158,15 +158,8 @@ def _epochs_of_fine_tuning(facts: Facts, minutes: float, model: ModelConfig) -> 
     """A rough guess for two cores: 100 GFLOP/s, three forward passes."""
     if not isinstance(model, ViTConfig):
         return 1.0
-    a_second = 100e9 / (3 * _operations(model))
+    a_second = 100e9 / (3 * model.forward_flops)
     return processor_minutes(facts, Budget(minutes=minutes)) * 60 * a_second / max(1, facts.pictures)
-
-
-def _operations(model: ViTConfig) -> float:
-    """Of the blocks in one forward pass of a picture, about."""
-    tokens = model.grid[0] * model.grid[1]
-    a_block = 4 * model.dim**2 + 2 * model.dim * model.mlp_dim + 2 * tokens * model.dim
-    return 2.0 * tokens * a_block * model.depth
 
 
 def new_parts(config: ModelConfig, *, several_layers: bool) -> dict[str, Any]:
@@ -309,7 +302,7 @@ def _pictures_a_second(model: ModelConfig) -> float:
     """A rough guess for two cores: 50 GFLOP/s, three forward passes of which patch dropout leaves 60 %."""
     if not isinstance(model, ViTConfig):
         return 50.0
-    return 50e9 / (3 * 0.6 * 1.5 * _operations(model))
+    return 50e9 / (3 * 0.6 * 1.5 * model.forward_flops)
 
 
 def _augmentation(facts: Facts, epochs: float, size: Pair) -> Augmentation:
