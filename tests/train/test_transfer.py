@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import Counter
 from contextlib import closing
 
 import numpy as np
@@ -106,6 +107,30 @@ def test_frozen_blocks_keep_their_weights(weights, tmp_path):
         same = torch.equal(old, after[f"method.model.{name}"])
         frozen_one = name.startswith(("patch_embed", "cls_token", "pos_embed", *(f"blocks.{i}." for i in range(6))))
         assert same == frozen_one or name.endswith("bias"), name
+
+
+def test_the_probe_learns_from_pictures_as_small_as_the_first_of_training(session):
+    model, seen = start_model(session.settings), Counter()
+    session.settings = session.settings.replace(
+        regularise=session.settings.regularise.replace(small_images=0.5), model=model.config
+    )
+    usual = model.features
+
+    def watched(images):
+        seen[tuple(images.shape[-2:])] += len(images)
+        return usual(images)
+
+    model.features = watched
+    probe(session, model)
+    sizes = {split: len(session.examples.split(split)) for split in ("train", "val")}
+    rows, columns = model.config.image_size
+    assert seen == {(rows // 2, columns // 2): sizes["train"], (rows, columns): sizes["val"]}
+
+
+def test_where_only_the_head_is_trained_pictures_have_their_full_size(weights):
+    for changes, share in (({}, 0.75), ({"frozen_blocks": "all-but-head"}, 1)):
+        wishes = Wishes("tiny", Budget(steps=1), start=str(weights), changes=changes)
+        assert plan(wishes, told_apart()).settings.regularise.small_images == share
 
 
 def test_an_interrupted_run_goes_on_without_a_second_probe(weights, tmp_path):

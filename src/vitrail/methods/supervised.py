@@ -69,19 +69,20 @@ class Supervised(nn.Module):
     def _features(self, images: Tensor, progress: float) -> Tensor:
         cheap = progress < self.settings.cheap_until
         if cheap and self.settings.small_images < 1:
-            images = self._shrink(images)
+            images = shrink(images, self.settings.small_images, self.model)
         if not cheap or not self.settings.patch_dropout or not isinstance(self.model, ViT):
             return self.model.features(images)
         return self.model.some_features(images, 1 - self.settings.patch_dropout)
-
-    def _shrink(self, images: Tensor) -> Tensor:
-        patch = self.model.config.patch_size if isinstance(self.model, ViT) else (1, 1)
-        share = self.settings.small_images
-        size = [max(p, round(side * share / p) * p) for side, p in zip(images.shape[-2:], patch, strict=True)]
-        return F.interpolate(images, size, mode="bilinear", antialias=True)
 
     def _loss(self, logits: Tensor, targets: Tensor, several: bool) -> Tensor:
         weights = self.class_weights
         if several:  # labels of a picture, mixed or not; one label a picture is soft after mixing, and still one
             return F.binary_cross_entropy_with_logits(logits, targets, pos_weight=weights)
         return F.cross_entropy(logits, targets, weight=weights, label_smoothing=self.settings.label_smoothing)
+
+
+def shrink(images: Tensor, share: float, model: Model) -> Tensor:
+    """Pictures with sides of `share` of the full ones, in whole patches of the model."""
+    patch = model.config.patch_size if isinstance(model, ViT) else (1, 1)
+    size = [max(p, round(side * share / p) * p) for side, p in zip(images.shape[-2:], patch, strict=True)]
+    return F.interpolate(images, size, mode="bilinear", antialias=True)

@@ -16,6 +16,7 @@ from torch import nn
 
 from vitrail.evaluate.calibration import fit_temperature
 from vitrail.evaluate.linear import STRENGTHS, Linear, fit_ridges
+from vitrail.methods.supervised import shrink
 from vitrail.model import Model, ViT
 from vitrail.train.loop import Score
 from vitrail.train.session import Session
@@ -36,12 +37,14 @@ class Probed(NamedTuple):
 
 
 @torch.inference_mode()
-def features(session: Session, model: Model, split: str) -> Features:
-    """Of every picture of a split, as they are when the model is used."""
+def features(session: Session, model: Model, split: str, share: float = 1.0) -> Features:
+    """Of every picture of a split, as they are when the model is used, or with sides of a share of that."""
     loader, device = session.evaluation_loader(split), session.settings.device
     total, done, found = len(session.examples.split(split)), 0, []
     for batch in loader:
-        found.append((model.features(batch.images.to(device)).float().cpu(), batch.targets))
+        images = batch.images.to(device)
+        images = shrink(images, share, model) if share < 1 else images
+        found.append((model.features(images).float().cpu(), batch.targets))
         done += len(batch.targets)
         session.display.stage(f"features of {split}", done / total, f"{done:,} of {total:,} pictures")
     session.display.end_stage()
@@ -50,10 +53,14 @@ def features(session: Session, model: Model, split: str) -> Features:
 
 
 def probe(session: Session, model: Model) -> Probed:
-    """The linear head on the model's features that does best in validation, in closed form."""
+    """The linear head on the model's features that does best in validation, in closed form.
+
+    Where training begins with small pictures, it is fitted to such: an answer sooner, and a start that suits them.
+    """
     start = time.monotonic()
-    train, val = features(session, model.eval(), "train"), features(session, model, "val")
-    a_picture = (time.monotonic() - start) / (len(train.values) + len(val.values))
+    val = features(session, model.eval(), "val")
+    a_picture = (time.monotonic() - start) / len(val.values)
+    train = features(session, model, "train", session.settings.regularise.small_images)
     classes = len(session.examples.classes)
     ridges = fit_ridges(train.values, train.targets, classes, STRENGTHS)
     head, best = _best([_scaled(ridge, val) for ridge in ridges], val, start)

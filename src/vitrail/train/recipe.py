@@ -197,7 +197,10 @@ def beside_what_is_asked(choice: Choice, asked: Mapping[str, Any]) -> Choice:
     if "optim.lr" in asked:
         settings = settings.replace(lr_grid=())
     if asked.get("frozen_blocks") == ALL_BUT_HEAD:
-        settings = settings.replace(model=settings.model.replace(**new_parts(settings.model, several_layers=True)))
+        settings = settings.replace(
+            model=settings.model.replace(**new_parts(settings.model, several_layers=True)),
+            regularise=settings.regularise.replace(small_images=1.0),  # the probe is nearly all there will be
+        )
     if "lora.rank" in asked and settings.optim.name == "adamw":
         # Adapters start at nothing and are few: a larger rate, as in LoRA's paper, and the same in all blocks.
         settings = settings.replace(optim=settings.optim.replace(lr=1e-3, layer_decay=1.0))
