@@ -39,12 +39,31 @@ def test_every_weight_once_and_decay_on_matrices_alone(model, name):
         assert group["weight_decay"] == (0.3 if matrix else 0.0), weight
 
 
-def test_muon_takes_the_matrices_of_the_blocks_alone(model):
+@pytest.mark.parametrize(("stem", "kernels"), [("none", 0), ("conv", 2)])
+def test_muon_takes_the_matrices_of_the_blocks_and_the_kernels_before_them(stem, kernels):
+    model = build(tiny.settings().model.replace(patch_size=4, stem=stem))
     found = groups(model, OptimSettings(name="muon"))
     by_muon = {name for name, (kind, _) in found.items() if kind == "Muon"}
     kinds = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
-    assert by_muon == {f"blocks.{i}.{kind}.weight" for i in (0, 1) for kind in kinds}
-    assert {found[name][1]["parts"] for name in by_muon if "qkv" in name} == {3}
+    assert {f"blocks.{i}.{kind}.weight" for i in (0, 1) for kind in kinds} <= by_muon
+    before = {name for name in by_muon if not name.startswith("blocks.")}
+    assert "patch_embed.proj.weight" in before
+    assert sum(name.endswith(".conv.weight") for name in before) == len(before) - 1 == kernels
+    assert {found[name][1]["parts"] for name in by_muon} == {1, 3}
+    assert all((found[name][1]["parts"] == 3) == ("qkv" in name) for name in by_muon)
+
+
+def test_a_kernel_is_stepped_as_the_matrix_of_its_outputs():
+    torch.manual_seed(0)
+    kernel, matrix = nn.Conv2d(3, 16, 3, bias=False), nn.Linear(27, 16, bias=False)
+    matrix.weight.data = kernel.weight.detach().flatten(1).clone()
+    modules = {"patch_embed": nn.ModuleDict({"conv": kernel}), "blocks": nn.ModuleList([matrix])}
+    optimizers = build_optimizers(nn.ModuleDict(modules), OptimSettings(name="muon"))
+    optimizers.set_rate(0.1)
+    gradient = torch.randn(16, 27)
+    kernel.weight.grad, matrix.weight.grad = gradient.view_as(kernel.weight).clone(), gradient.clone()
+    optimizers.step()
+    assert torch.allclose(kernel.weight.flatten(1), matrix.weight, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])

@@ -2,7 +2,7 @@
 
 - Weight decay acts on matrices and kernels only: shrinking a norm's gain, a bias, a token or a position has no reason.
 - Layer decay makes the learning rate smaller towards the input: lr * decay ** (layers above). Used after pre-training.
-- Muon takes the matrices of the blocks; everything else goes to AdamW, as its authors have it.
+- Muon takes the matrices of the blocks and the kernels that make the tokens; everything else goes to AdamW.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def build_optimizers(module: nn.Module, settings: OptimSettings) -> Optimizers:
     named = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
     if not named:
         raise ConfigError("no weight is to be trained", fix="freeze less")
-    for_muon = {name for name in named if settings.name == "muon" and is_block_matrix(name, named[name])}
+    for_muon = {name for name in named if settings.name == "muon" and suits_muon(name, named[name])}
     others = {name: parameter for name, parameter in named.items() if name not in for_muon}
     parts: list[Optimizer] = []
     if for_muon:
@@ -115,8 +115,11 @@ def build_optimizers(module: nn.Module, settings: OptimSettings) -> Optimizers:
     return Optimizers(parts, {parameter: name for name, parameter in named.items()})
 
 
-def is_block_matrix(name: str, parameter: Tensor) -> bool:
-    return parameter.ndim == 2 and name.endswith(".weight") and _BLOCK.search(name) is not None
+def suits_muon(name: str, parameter: Tensor) -> bool:
+    """Matrices of the blocks, and kernels of the stem and the patches: there it learns more a minute too (LOG.md)."""
+    in_block = parameter.ndim == 2 and _BLOCK.search(name) is not None
+    makes_tokens = parameter.ndim == 4 and "patch_embed." in name
+    return name.endswith(".weight") and (in_block or makes_tokens)
 
 
 def decays(name: str, parameter: Tensor) -> bool:
@@ -155,7 +158,7 @@ class Muon(Optimizer):
 
     The same update as `torch.optim.Muon`, which works in bfloat16 and one matrix at a time; in single precision with
     all matrices of a shape stacked it is several times faster on a CPU without bfloat16 products (LOG.md). The q, k
-    and v of a fused matrix are made orthogonal each for itself.
+    and v of a fused matrix are made orthogonal each for itself. A kernel is a matrix with a row for every output.
     """
 
     def __init__(self, groups: list[dict[str, Any]], momentum: float) -> None:
@@ -177,8 +180,9 @@ class Muon(Optimizer):
         buffers = [self._buffer(parameter) for parameter in parameters]
         torch._foreach_lerp_(buffers, grads, 1 - group["momentum"])
         ahead = torch._foreach_lerp(grads, buffers, group["momentum"])  # Nesterov
-        stacked = torch.stack(ahead).unflatten(1, (group["parts"], -1)).flatten(0, 1)  # matrices x rows x columns
-        steps = orthogonal(stacked).unflatten(0, (len(parameters), -1)).flatten(1, 2)
+        rows = torch.stack(ahead).flatten(2)
+        stacked = rows.unflatten(1, (group["parts"], -1)).flatten(0, 1)  # matrices x rows x columns
+        steps = orthogonal(stacked).reshape(len(parameters), *parameters[0].shape)
         size = 0.2 * max(stacked.shape[-2:]) ** 0.5  # root mean square of AdamW's steps
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(parameters, list(steps.unbind(0)), alpha=-group["lr"] * size)
