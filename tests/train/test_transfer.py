@@ -128,9 +128,10 @@ def test_the_probe_learns_from_pictures_as_small_as_the_first_of_training(sessio
 
 
 def test_where_only_the_head_is_trained_pictures_have_their_full_size(weights):
-    for changes, share in (({}, 0.75), ({"frozen_blocks": "all-but-head"}, 1)):
-        wishes = Wishes("tiny", Budget(steps=1), start=str(weights), changes=changes)
-        assert plan(wishes, told_apart()).settings.regularise.small_images == share
+    for changes, share, reason in (({}, 0.75, "all layers"), ({"frozen_blocks": "all-but-head"}, 1, "reads several")):
+        found = plan(Wishes("tiny", Budget(steps=1), start=str(weights), changes=changes), told_apart())
+        assert found.settings.regularise.small_images == share
+        assert reason in found.reasons["model.read_layers"]
 
 
 def test_an_interrupted_run_goes_on_without_a_second_probe(weights, tmp_path):

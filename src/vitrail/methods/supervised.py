@@ -68,7 +68,7 @@ class Supervised(nn.Module):
 
     def _features(self, images: Tensor, progress: float) -> Tensor:
         cheap = progress < self.settings.cheap_until
-        if cheap and self.settings.small_images < 1:
+        if cheap:
             images = shrink(images, self.settings.small_images, self.model)
         if not cheap or not self.settings.patch_dropout or not isinstance(self.model, ViT):
             return self.model.features(images)
@@ -83,6 +83,8 @@ class Supervised(nn.Module):
 
 def shrink(images: Tensor, share: float, model: Model) -> Tensor:
     """Pictures with sides of `share` of the full ones, in whole patches of the model."""
+    if share == 1:
+        return images
     patch = model.config.patch_size if isinstance(model, ViT) else (1, 1)
     size = [max(p, round(side * share / p) * p) for side, p in zip(images.shape[-2:], patch, strict=True)]
     return F.interpolate(images, size, mode="bilinear", antialias=True)

@@ -116,7 +116,7 @@ def build_optimizers(module: nn.Module, settings: OptimSettings) -> Optimizers:
 
 
 def suits_muon(name: str, parameter: Tensor) -> bool:
-    """Matrices of the blocks, and kernels of the stem and the patches: there it learns more a minute too (LOG.md)."""
+    """Matrices of the blocks and kernels before them: with a stem's, more is learned a minute (LOG.md)."""
     in_block = parameter.ndim == 2 and _BLOCK.search(name) is not None
     makes_tokens = parameter.ndim == 4 and "patch_embed." in name
     return name.endswith(".weight") and (in_block or makes_tokens)

@@ -42,8 +42,7 @@ def features(session: Session, model: Model, split: str, share: float = 1.0) -> 
     loader, device = session.evaluation_loader(split), session.settings.device
     total, done, found = len(session.examples.split(split)), 0, []
     for batch in loader:
-        images = batch.images.to(device)
-        images = shrink(images, share, model) if share < 1 else images
+        images = shrink(batch.images.to(device), share, model)
         found.append((model.features(images).float().cpu(), batch.targets))
         done += len(batch.targets)
         session.display.stage(f"features of {split}", done / total, f"{done:,} of {total:,} pictures")

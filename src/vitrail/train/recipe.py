@@ -22,6 +22,7 @@ BATCH = 64
 GRID = 8  # patches a side that a small model from scratch aims at
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DIRECTIONAL = ("left", "right", "arrow")
+SEVERAL_LAYERS = "a head that reads several sees more (LOG.md)"
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def from_weights(
     )
     reasons = {
         "model": f"the shape of {start}, with a new head",
-        "model.read_layers": "all layers are trained" if whole else "a head that reads several sees more (LOG.md)",
+        "model.read_layers": "all layers are trained" if whole else SEVERAL_LAYERS,
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "optim": "small steps, smaller towards the input: the weights know much already",
         "regularise": "no block or patch left out, which the probe's head does not bear (LOG.md)",
@@ -201,6 +202,7 @@ def beside_what_is_asked(choice: Choice, asked: Mapping[str, Any]) -> Choice:
             model=settings.model.replace(**new_parts(settings.model, several_layers=True)),
             regularise=settings.regularise.replace(small_images=1.0),  # the probe is nearly all there will be
         )
+        reasons = reasons | {"model.read_layers": SEVERAL_LAYERS}
     if "lora.rank" in asked and settings.optim.name == "adamw":
         # Adapters start at nothing and are few: a larger rate, as in LoRA's paper, and the same in all blocks.
         settings = settings.replace(optim=settings.optim.replace(lr=1e-3, layer_decay=1.0))
