@@ -1,6 +1,6 @@
 """vit-pytorch's ViT under a plain AdamW loop, for the same minutes: what `vitrail train` is compared with.
 
-    python benchmarks/plain_loop.py [DATA] [--minutes 10] [--dim 96] [--depth 6] [--heads 3] [--mlp-dim 192]
+    python benchmarks/plain_loop.py [DATA] [--minutes 10] [--dim 96] [--depth 3] [--heads 3] [--mlp-dim 192]
 
 AdamW (1e-3, decay 0.05) with warm-up and cosine over the minutes, batches of 64, moved by up to 4 pixels and mirrored:
 what most people would write first. Prints one JSON document. `vitrail train DATA --minutes 10 --json` is our side.
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--patch", type=int, default=4)
     parser.add_argument("--dim", type=int, default=96)
-    parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--depth", type=int, default=3)
     parser.add_argument("--heads", type=int, default=3)
     parser.add_argument("--mlp-dim", type=int, default=192)
     words = parser.parse_args()

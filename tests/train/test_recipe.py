@@ -50,8 +50,9 @@ def test_small_pictures_are_taken_as_they_are():
 
 
 def test_more_minutes_get_a_larger_model():
-    widths = [from_scratch(facts(), Budget(minutes=minutes), 0).settings.model.dim for minutes in (2, 15, 50, 500)]
-    assert widths == sorted(set(widths))
+    models = [from_scratch(facts(), Budget(minutes=minutes), 0).settings.model for minutes in (2, 15, 50, 500)]
+    work = [model.forward_flops for model in models]
+    assert work == sorted(set(work))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Shape(NamedTuple):
     mlp_dim: int
 
 
-# Minutes of two cores, at most, and the model for them: in few of them, a shallow one that sees more pictures wins (LOG.md).
+# Minutes of two cores, at most, and the model for them. In few, a shallow one wins: it sees more pictures (LOG.md).
 SHAPES_BY_MINUTES = (
     (6, Shape(96, 2, 3, 192)),
     (15, Shape(96, 3, 3, 192)),
