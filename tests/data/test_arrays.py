@@ -121,7 +121,7 @@ def test_npz_of_columns_first_and_headers_that_lie(tmp_path: Path) -> None:
         read_npz(tmp_path / "lie.npz")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_files_give_only_our_errors(data: st.DataObject, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=PIXELS, labels=LABELS)

@@ -37,7 +37,7 @@ any_settings = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     wanted=any_settings,
     channels=st.sampled_from([1, 2, 3, 6]),
@@ -186,7 +186,6 @@ def test_of_a_very_long_picture_the_largest_part_that_fits() -> None:
     channels=st.sampled_from([1, 3, 4]),
     crop=st.sampled_from(CROPS),
 )
-@settings(deadline=None)
 def test_any_picture_becomes_the_size(shape: tuple[int, int], index: int, channels: int, crop: str) -> None:
     cut = read_training(draw(*shape, channels), Augmentation(crop=crop), RULE, 0, 0, index)
     assert (cut.shape, cut.dtype) == ((16, 16, channels), np.uint8)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -264,14 +264,12 @@ def test_everything_goes_into_json(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=30))
-@settings(deadline=None)
 def test_effective_number_lies_between_one_and_all(counts: list[int]) -> None:
     assert 1 - 1e-9 <= effective_number(counts) <= len(counts) + 1e-9
     assert effective_number([7] * len(counts)) == pytest.approx(len(counts))
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=40))
-@settings(deadline=None)
 def test_joined_pairs_are_in_one_set_each(pairs: list[tuple[int, int]]) -> None:
     groups = joined(pairs)
     home = {index: number for number, group in enumerate(groups) for index in group}

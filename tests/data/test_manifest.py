@@ -115,7 +115,7 @@ def test_damaged_parquet(tmp_path: Path) -> None:
         open_manifest(tmp_path / "data.parquet")
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(noise=st.binary(max_size=80), start=st.sampled_from([b"", b"path,label\n", b"path,label,split,group\na.png,"]))
 def test_whatever_the_bytes_only_our_errors(noise: bytes, start: bytes, tmp_path: Path) -> None:
     with contextlib.suppress(VitrailError):

@@ -26,7 +26,7 @@ def test_whole_numbers_come_back(packed: bool, kind: type, size: int, tmp_path: 
     np.testing.assert_array_equal(found["labels"], arrays["labels"][0])
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 1000), value=st.integers(0, 255), packed=st.booleans())
 def test_damage_gives_only_our_errors(place: int, value: int, packed: bool, tmp_path: Path) -> None:
     savemat(tmp_path / "a.mat", {"labels": np.arange(50, dtype=np.uint8)}, do_compression=packed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vitrail.data.mixing import Mixing
@@ -18,7 +18,6 @@ def batch(height: int = 8, width: int = 10) -> tuple[torch.Tensor, torch.Tensor]
     return torch.arange(N).float()[:, None, None, None].expand(N, 3, height, width).clone(), torch.eye(N, K)
 
 
-@settings(deadline=None)
 @given(
     mixup=st.sampled_from([0.0, 0.2, 0.8]),
     cutmix=st.sampled_from([0.0, 1.0]),

@@ -44,7 +44,7 @@ def test_as_timm_does(shape: tuple[int, int], crop: float, method: str) -> None:
     np.testing.assert_allclose(ready[0], theirs.numpy(), atol=2e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     shape=st.tuples(st.integers(1, 300), st.integers(1, 300)),
     size=st.tuples(st.integers(1, 64), st.integers(1, 64)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vitrail.data.randomness import integers, noise, permutation, uniform, weighted
@@ -22,7 +22,6 @@ def test_the_same_numbers_on_every_machine() -> None:
     assert noise(1, 2, 3, "erase", 9).tolist() == [[159, 147, 102, 131, 26, 16, 67, 138, 162]]
 
 
-@settings(deadline=None)
 @given(seed=st.integers(-(2**40), 2**40), epoch=whole, indices=st.lists(whole, min_size=1, max_size=20))
 def test_a_number_does_not_depend_on_the_others(seed: int, epoch: int, indices: list[int]) -> None:
     together = uniform(seed, epoch, indices, "x")
@@ -48,7 +47,6 @@ def test_seeds_epochs_and_streams_are_independent() -> None:
     assert len({row.tobytes() for row in rows}) == len(rows)
 
 
-@settings(deadline=None)
 @given(seed=whole, epoch=whole, count=st.integers(0, 300))
 def test_permutation_has_every_number_once(seed: int, epoch: int, count: int) -> None:
     assert sorted(permutation(seed, epoch, count).tolist()) == list(range(count))

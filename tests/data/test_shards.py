@@ -137,7 +137,7 @@ def test_without_labels(tmp_path: Path) -> None:
     assert found.targets.tolist() == [-1]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_shards_give_only_our_errors(data: st.DataObject, tmp_path: Path) -> None:
     path = tar(tmp_path / "a.tar", {**members([0, 1]), "2.png": picture_bytes(2), "2.json": b'{"label": [1]}'})

@@ -49,7 +49,7 @@ LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=80)
 PARTS = st.floats(0.01, 0.45)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(LABELS, PARTS, PARTS, st.integers(0, 5))
 def test_every_class_gives_its_part(labels: list[int], val: float, test: float, seed: int) -> None:
     before = make(labels)
@@ -64,7 +64,7 @@ def test_every_class_gives_its_part(labels: list[int], val: float, test: float, 
         assert got["val"] <= max(1, val * size + 0.5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(LABELS, st.integers(0, 5), st.randoms(use_true_random=False))
 def test_who_is_taken_depends_on_names_and_seed_only(labels: list[int], seed: int, random) -> None:
     names = [f"{i}.jpg" for i in range(len(labels))]
@@ -99,7 +99,7 @@ def test_given_splits_never_change() -> None:
     assert split_examples(nothing_to_take_from) is nothing_to_take_from
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), min_size=1, max_size=80), PARTS, st.integers(0, 3))
 def test_groups_are_never_torn_apart(rows: list[tuple[int, int]], val: float, seed: int) -> None:
     before = make([label for label, _ in rows], groups=[f"g{group}" for _, group in rows])
@@ -120,7 +120,7 @@ def test_groups_are_balanced() -> None:
     np.testing.assert_allclose(have, 0.2 * np.bincount(labels), rtol=0.1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sets(st.integers(0, 4), max_size=3), min_size=1, max_size=60), PARTS, st.integers(0, 3))
 def test_several_labels_a_picture(rows: list[set[int]], val: float, seed: int) -> None:
     before = make_multi(rows, 5)
@@ -148,7 +148,7 @@ def test_impossible_parts(parts: dict[str, float]) -> None:
 # The file
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.text("ab\n\r\"',;é/ \udcff", min_size=1, max_size=8), min_size=1, max_size=20, unique=True),
     st.integers(0, 3),

@@ -20,7 +20,7 @@ NOISE = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), np.uint8)
 FAMILIES = ["class token", "mean", "registers", "class and mean", "attention pool", "layers read together"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(patches=st.integers(2, 20), prefix=st.integers(0, 3), seed=st.integers(0, 99), data=st.data())
 def test_merging_keeps_every_sum(patches, prefix, seed, data):
     count = data.draw(st.integers(1, patches // 2))

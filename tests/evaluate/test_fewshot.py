@@ -48,7 +48,7 @@ def test_scikit_learns_ridge_without_an_intercept_is_the_same(count, width, l2):
     np.testing.assert_allclose(fit_few_shot(features, labels, 4, l2)(features), expected, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 30), st.integers(0, 99), st.lists(st.integers(0, 4), min_size=1, max_size=60))
 def test_each_class_gives_as_many_as_asked_or_all_it_has(shots, seed, labels):
     labels = np.array(labels)

@@ -14,7 +14,7 @@ import oracles  # noqa: F401 (lets torchmetrics find a torchvision that can be i
 from vitrail.evaluate import metrics as m
 
 EQUAL = {"rtol": 0, "atol": 1e-6}
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 @pytest.fixture(scope="module")

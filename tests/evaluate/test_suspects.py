@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vitrail.evaluate.suspects import Suspect, likely_wrong, out_of_fold
@@ -18,7 +18,6 @@ def test_the_bar_of_each_class_is_its_own() -> None:
 
 
 @given(st.integers(2, 5), st.integers(1, 40), st.integers(0, 2**32 - 1))
-@settings(deadline=None)
 def test_only_what_another_class_beats_is_suspected(classes: int, count: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     probabilities = random.dirichlet(np.ones(classes), count)

@@ -10,7 +10,7 @@ from vitrail.evaluate.calibration import calibrated
 from vitrail.evaluate.unknown import fit_unknown
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([0.5, 0.9, 0.95, 1.0]), st.sampled_from([1, 12]))
 def test_the_promised_share_of_right_answers_stays_known(seed, count, keep, digits):
     generator = np.random.default_rng(seed)

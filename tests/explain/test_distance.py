@@ -35,7 +35,7 @@ def plain_distance(attention: np.ndarray, grid: tuple[int, int], patch: tuple[in
     return found
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.tuples(sides, sides), st.tuples(sides, sides), st.integers(0, 3), st.integers(0, 99))
 def test_attention_distance(grid: tuple[int, int], patch: tuple[int, int], prefix: int, seed: int) -> None:
     attention = some_attention(2, 3, prefix + grid[0] * grid[1], seed)

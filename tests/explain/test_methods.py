@@ -32,7 +32,7 @@ def pictures(count: int = 1, size: tuple[int, int] = (24, 32), channels: int = 3
     return torch.randn(count, channels, *size, generator=torch.Generator().manual_seed(1))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.sampled_from(sorted(METHODS)),
     st.tuples(st.integers(1, 4), st.integers(1, 4)),

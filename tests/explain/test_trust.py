@@ -140,7 +140,7 @@ def test_the_verdict_needs_both_a_distance_and_a_size():
     assert (document["verdict"], document["score"]) == ("no better than random", 0.25)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.tuples(st.integers(1, 9), st.integers(1, 9)), st.integers(0, 2**31))
 def test_patches_come_in_order_of_heat(grid, seed):
     heat = np.random.default_rng(seed).permutation(grid[0] * grid[1]).reshape(grid).astype(np.float32)

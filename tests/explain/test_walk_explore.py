@@ -82,7 +82,7 @@ def test_groups_are_sums_of_what_is_looked_at_and_means_of_who_looks(monkeypatch
     assert "2 × 2 patches" not in reduced_words(explore(scene(depth=1, image_size=(12, 8))))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.tuples(st.integers(1, 9), st.integers(1, 9)), st.integers(1, 4), st.integers(0, 3))
 def test_every_token_belongs_to_one_group(grid: tuple[int, int], step: int, prefix: int) -> None:
     matrix = membership(grid, step, prefix)

@@ -28,7 +28,7 @@ def test_the_interval_of_a_mean_is_scipys():
 
 
 @given(FEW, FEW)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_with_two_arms_the_difference_is_the_paired_t_test(one, other):
     found = difference({"a": one, "b": other}, "a", "b")
     expected = mean_interval([x - y for x, y in zip(one, other, strict=True)])

@@ -16,7 +16,7 @@ MASKED = pytest.mark.parametrize("name", ["masked-patches", "mae", "simmim"])
 
 
 @given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_share_that_is_masked(count, share, seed):
     """As many as the share says, in every picture, and never none or all."""
     mask = lowest(Draws(seed, 0, torch.arange(3)).uniform(count, "mask"), share)

@@ -47,7 +47,7 @@ def test_the_same_grid_is_left_alone(grid, prefix):
     assert resize_positions(table, grid, grid) is table
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(grids, grids, st.integers(0, 5))
 def test_interpolation_equals_timms(old, new, prefix):
     resample = timm().layers.resample_abs_pos_embed
@@ -56,7 +56,7 @@ def test_interpolation_equals_timms(old, new, prefix):
     torch.testing.assert_close(resize_positions(table, old, new), expected, atol=1e-5, rtol=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(grids, grids)
 def test_a_transposed_picture_gives_the_transposed_result(old, new):
     table = torch.randn(1, old[0] * old[1], 4, generator=torch.Generator().manual_seed(0))
@@ -66,7 +66,7 @@ def test_a_transposed_picture_gives_the_transposed_result(old, new):
 
 
 @given(grids, grids)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_prefix_tokens_keep_their_positions(old, new):
     table = torch.randn(1, 2 + old[0] * old[1], 4)
     resized = resize_positions(table, old, new)
@@ -168,7 +168,7 @@ def test_relative_bias_is_the_query_times_the_vector_of_the_offset():
 
 
 @given(grids)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_offset_has_its_own_row(grid):
     index = offset_index(grid)
     assert index.min() >= 0

@@ -32,7 +32,7 @@ CHECKS = [
     openapi.content_type_conformance,
     openapi.response_headers_conformance,
 ]
-FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

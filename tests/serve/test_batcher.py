@@ -44,7 +44,7 @@ def served(scenario, batch):
         batcher.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 200), min_size=1, max_size=5), min_size=1, max_size=12), st.integers(1, 8))
 def test_everyone_gets_the_answers_of_their_own_pictures(groups, batch):
     async def scenario(_, batcher):

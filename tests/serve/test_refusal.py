@@ -39,7 +39,7 @@ LINES = st.tuples(NAMES, st.sampled_from((":", ": ", " :", "")), VALUES).map("".
 ENDS = st.sampled_from(("\r\n", "\n"))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(LINES, ENDS).map("".join), max_size=5), st.sampled_from((b"", b"abc", b"abcd")))
 @example(["Host: a\r\n", "Content-Length: 3\r\n", "Content-Length: 3\r\n"], b"abc")
 @example(["Host: a\r\n", "Content-Length: 3\r\n"], b"abc")

@@ -104,7 +104,7 @@ def test_lies_about_where_the_json_ends_are_refused(client, ends):
     assert client.post(INFER, content=json.dumps({"inputs": [tensor()]}), headers=headers).status_code == 400
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_anything_else_is_refused_too(client, body):
     assert client.post(INFER, content=body).status_code == 400

@@ -23,7 +23,6 @@ def take(pace, clock, seconds):
     pace.advance()
 
 
-@settings(deadline=None)
 @given(st.integers(1, 500))
 def test_steps_end_at_one(total):
     pace, seen = Steps(total), []
@@ -44,7 +43,7 @@ def test_steps_go_on_where_they_were():
     assert (again.progress, again.steps_left(), again.done) == (pace.progress, 6, False)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(0.2, 1.0), st.floats(0.3, 3.0), st.integers(0, 2**31))
 def test_the_schedule_ends_with_the_time(usual, change, seed):
     """At a speed that changes half-way, and by chance up to ten per cent from step to step."""

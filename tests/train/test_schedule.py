@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vitrail.train.schedule import SHAPES, learning_rate
@@ -12,13 +12,11 @@ from vitrail.train.schedule import SHAPES, learning_rate
 shapes, shares = st.sampled_from(sorted(SHAPES)), st.floats(0, 0.9)
 
 
-@settings(deadline=None)
 @given(shapes, st.floats(0, 1), shares)
 def test_it_lies_between_nothing_and_the_peak(shape, progress, warmup):
     assert 0.0 <= learning_rate(shape, progress, warmup) <= 1.0
 
 
-@settings(deadline=None)
 @given(shapes, shares, st.floats(0, 1), st.floats(0, 1))
 def test_it_rises_before_and_falls_after_the_warmup(shape, warmup, one, other):
     early, late = sorted((one, other))

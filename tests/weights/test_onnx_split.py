@@ -74,7 +74,7 @@ def test_a_tensor_that_is_not_what_it_says_is_left_for_the_runtime_to_refuse(fau
     assert onnx.load_from_string(made_of).graph.initializer[-1] == copies[-1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_damage_ends_in_no_other_error_than_ours(content, tmp_path_factory, data):
     """Bytes changed around the beginning of a tensor, where its sides, type and name are."""

@@ -145,7 +145,7 @@ def test_a_description_that_is_none_is_refused(good, tmp_path, text):
         load(placed(tmp_path, model))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_damage_is_an_error_of_ours_or_does_no_harm(good, tmp_path_factory, data):
     """Cut anywhere, or any byte changed: opened as it is, or one line that says so."""
