@@ -2,7 +2,5 @@
 
 from hypothesis import settings
 
-settings.register_profile(
-    "vitrail", deadline=None
-)  # time says more about the machine than about us
+settings.register_profile("vitrail", deadline=None)  # time says more about the machine than about us
 settings.load_profile("vitrail")
