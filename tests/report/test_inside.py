@@ -53,6 +53,12 @@ def test_the_best_and_the_worst_are_shown_with_their_maps() -> None:
     assert "Mean attention distance" in part
 
 
+@pytest.mark.parametrize(("positions", "said"), [("learned", False), ("sincos-1d", True), ("sincos-2d", True)])
+def test_positions_by_a_formula_are_not_called_learned(positions: str, said: bool) -> None:
+    facts, _ = run_of(randomise(ViT(**SHAPE, positions=positions)), count=3)
+    assert ("sines and cosines, not learned" in section(page(facts))) == said
+
+
 def test_several_labels_and_small_evaluations() -> None:
     facts, _ = run_of(randomise(ViT(**SHAPE)), multi_label=True)
     assert len(facts.inside.best) == MOST_LOOKS

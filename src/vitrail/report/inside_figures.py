@@ -43,6 +43,8 @@ def positions_figure(positions: Positions) -> str:
     few = tiles[step // 2 :: step, step // 2 :: step]
     which = "Each patch’s position" if step == 1 else f"The positions of one patch in {step} each way,"
     caption = f"{which} compared with all others: from {written(low)} (dark) to 1 (light)"
+    if positions.scheme.startswith("sincos"):
+        caption += "; sines and cosines, not learned"
     made = sheet(few.reshape(-1, rows, columns, 3), few.shape[1])
     return figure(caption, crisp(made, text(caption)), "sheet positions")
 
