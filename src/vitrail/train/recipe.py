@@ -65,6 +65,7 @@ class Shape(NamedTuple):
 SHAPES_BY_MINUTES = (
     (6, Shape(96, 2, 3, 192)),
     (15, Shape(96, 3, 3, 192)),
+    (20, Shape(96, 6, 3, 192)),
     (60, Shape(128, 4, 4, 256)),
     (float("inf"), Shape(192, 9, 3, 768)),
 )
