@@ -86,8 +86,9 @@ def test_a_folder_of_photos_becomes_a_run(run, photos, tmp_path):
 def test_its_config_repeats_it(run, photos, tmp_path):
     settings = ("--seed", 3, "--val", 0.3, "optim.lr=0.005")
     assert run(photos, "--out", tmp_path / "one", *STEPS, *settings)[0] == 0
-    code, _, err = run("--config", tmp_path / "one" / "config.yaml", "--out", tmp_path / "two")
+    code, said, err = run("--config", tmp_path / "one" / "config.yaml", "--out", tmp_path / "two")
     assert code == 0, err
+    assert "of the same pictures: no sure difference" in said
     assert (tmp_path / "two" / "split.csv").read_text() == (tmp_path / "one" / "split.csv").read_text()
     one, two = (load(tmp_path / name).artefact.model.state_dict() for name in ("one", "two"))
     assert all((one[name] == two[name]).all() for name in one)

@@ -138,16 +138,21 @@ def _show_plan(planned: Plan, display: Display) -> None:
 
 
 def _show(result: Result, json: bool) -> None:
+    from vitrail.train.beside import best_other
+
     evaluation, split = result.outcome
     if json:
         print_json({"run": str(result.folder), "split": split, "seconds": result.seconds, **evaluation.to_dict()})
         return
+    other = best_other(result.folder, result.outcome)
     out = console()
     shown = table(f"On {evaluation.count:,} pictures of the {split} split", "", "")
     shown.show_header = False
     for name, value in evaluation.rows():
         shown.add_row(Text(name, style="dim"), value)
     out.print(shown)
+    if other is not None:
+        out.print(Text(other.words(evaluation.interval)))
     out.print(Text(f"took {result.seconds / 60:.1f} minutes; report: {result.folder / 'report.html'}"))
     out.print(Text(f"next: vitrail predict {result.folder} PICTURE..."))
     out.print(Text(str(result.folder)))
