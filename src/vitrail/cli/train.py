@@ -151,8 +151,10 @@ def _show(result: Result, json: bool) -> None:
     for name, value in evaluation.rows():
         shown.add_row(Text(name, style="dim"), value)
     out.print(shown)
-    if other is not None:
-        out.print(Text(other.words(evaluation.interval)))
-    out.print(Text(f"took {result.seconds / 60:.1f} minutes; report: {result.folder / 'report.html'}"))
-    out.print(Text(f"next: vitrail predict {result.folder} PICTURE..."))
-    out.print(Text(str(result.folder)))
+    said = [] if other is None else [other.words(evaluation.interval)]
+    said += [
+        f"took {result.seconds / 60:.1f} minutes; report: {result.folder / 'report.html'}",
+        f"next: vitrail predict {result.folder} PICTURE...",
+        str(result.folder),
+    ]
+    out.print(Text("\n".join(said)), soft_wrap=True)  # whole lines: paths are to be copied
