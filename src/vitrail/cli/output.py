@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 def print_json(value: Any) -> None:
@@ -28,6 +30,12 @@ def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
+
+
+def show_end(folder: Path, seconds: float, following: str) -> None:
+    """The last lines of a run: how long it took, what to type next, and where it is. Never wrapped, to be copied."""
+    took = f"took {seconds / 60:.1f} minutes; report: {folder / 'report.html'}"
+    console().print(Text(f"{took}\nnext: {following}\n{folder}"), soft_wrap=True)
 
 
 def millions(count: int) -> str:

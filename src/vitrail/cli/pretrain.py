@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vitrail.cli import train as training
-from vitrail.cli.output import console, print_json, table
+from vitrail.cli.output import console, print_json, show_end, table
 from vitrail.cli.processes import in_processes
 from vitrail.cli.run_options import RunOptions, only_resumed, parsed
 from vitrail.errors import EXIT_INTERRUPTED, ConfigError
@@ -145,10 +145,8 @@ def _show(result: Pretrained, json: bool) -> None:
     for name, value in _rows(result):
         shown.add_row(Text(name, style="dim"), value)
     out.print(shown)
-    out.print(Text(f"took {result.seconds / 60:.1f} minutes; report: {result.folder / 'report.html'}"))
-    folder = shlex.quote(str(result.folder))
-    out.print(Text(f"next: vitrail train {shlex.quote(result.data)} --from {folder} --minutes 20"))
-    out.print(Text(str(result.folder)))
+    data, folder = shlex.quote(result.data), shlex.quote(str(result.folder))
+    show_end(result.folder, result.seconds, f"vitrail train {data} --from {folder} --minutes 20")
 
 
 def _rows(result: Pretrained) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from vitrail.cli.output import console, print_json, table
+from vitrail.cli.output import console, print_json, show_end, table
 from vitrail.cli.processes import in_processes
 from vitrail.cli.run_options import RunOptions, only_resumed, parsed
 from vitrail.errors import EXIT_INTERRUPTED
@@ -151,10 +152,6 @@ def _show(result: Result, json: bool) -> None:
     for name, value in evaluation.rows():
         shown.add_row(Text(name, style="dim"), value)
     out.print(shown)
-    said = [] if other is None else [other.words(evaluation.interval)]
-    said += [
-        f"took {result.seconds / 60:.1f} minutes; report: {result.folder / 'report.html'}",
-        f"next: vitrail predict {result.folder} PICTURE...",
-        str(result.folder),
-    ]
-    out.print(Text("\n".join(said)), soft_wrap=True)  # whole lines: paths are to be copied
+    if other is not None:
+        out.print(Text(other.words(evaluation.interval)), soft_wrap=True)
+    show_end(result.folder, result.seconds, f"vitrail predict {shlex.quote(str(result.folder))} PICTURE...")

@@ -33,22 +33,21 @@ class Other(NamedTuple):
 def best_other(folder: Path, outcome: Outcome) -> Other | None:
     """The best of the runs in the same folder whose pictures and labels were those of this one."""
     try:
-        paths = sorted(folder.parent.iterdir())
+        paths, pictures = sorted(folder.parent.iterdir()), _pictures(folder, outcome.split)
     except OSError:  # a folder that may be written to, but not listed
         return None
-    found = [other for path in paths if (other := _measured(path, folder, outcome))]
+    beside = [path for path in paths if path.name != folder.name]
+    found = [other for path in beside if (other := _measured(path, outcome, pictures))]
     return max(found, key=lambda other: other.accuracy, default=None)
 
 
-def _measured(path: Path, ours: Path, outcome: Outcome) -> Other | None:
+def _measured(path: Path, outcome: Outcome, pictures: set[tuple[str, str]]) -> Other | None:
     """What another run reached; nothing where it is unfinished, damaged or about other pictures."""
     try:
-        if path.samefile(ours):
-            return None
         found = json.loads((path / EVALUATION).read_text(encoding="utf-8"))
         if (found["split"], found["count"]) != (outcome.split, outcome.evaluation.count):
             return None
-        if _pictures(path, outcome.split) != _pictures(ours, outcome.split):
+        if _pictures(path, outcome.split) != pictures:
             return None
         low, high = found["interval"]
         return Other(path, float(found["accuracy"]), (float(low), float(high)))
