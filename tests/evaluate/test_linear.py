@@ -1,13 +1,14 @@
-"""The closed-form classifier, beside scikit-learn's."""
+"""The closed-form classifiers, beside scikit-learn's."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from vitrail.evaluate.linear import STRENGTHS, fit_ridges
+from vitrail.evaluate.linear import SHRINKAGES, STRENGTHS, fit_discriminants, fit_ridges
 
 
 def made(count, width, several=False):
@@ -29,10 +30,27 @@ def test_it_is_ridge_regression(count, width, several):
         assert (found.weight.shape, found.bias.shape) == ((4, width), (4,))
 
 
+@pytest.mark.parametrize(("count", "width"), [(60, 7), (12, 40)], ids=["more pictures", "more features"])
+def test_it_is_the_linear_discriminant(count, width):
+    features, _ = made(count, width)
+    targets = np.arange(count) % 4
+    scaled = StandardScaler().fit_transform(features.astype(np.float64))
+    for shrinkage, found in zip(SHRINKAGES, fit_discriminants(features, targets, 4, SHRINKAGES), strict=True):
+        peer = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage).fit(scaled, targets)
+        ours, theirs = found(features), peer.decision_function(scaled)  # which adds the same to every class
+        np.testing.assert_allclose(ours - ours[:, :1], theirs - theirs[:, :1], atol=1e-3)
+
+
+def test_the_discriminant_needs_every_class_and_one_class_a_picture():
+    features, targets = made(40, 6)
+    assert fit_discriminants(features, targets, 5, SHRINKAGES) == []
+    assert fit_discriminants(*made(40, 6, several=True), 4, SHRINKAGES) == []
+
+
 def test_features_that_never_change_do_no_harm():
     features, targets = made(30, 5)
     features[:, 2] = 7.0
-    for found in fit_ridges(features, targets, 4, STRENGTHS):
+    for found in fit_ridges(features, targets, 4, STRENGTHS) + fit_discriminants(features, targets, 4, SHRINKAGES):
         assert np.isfinite(found(features)).all()
 
 
@@ -47,5 +65,5 @@ def test_classes_that_can_be_told_apart_are():
     random = np.random.default_rng(1)
     targets = np.arange(90) % 3
     features = random.normal(0, 0.1, (90, 5)) + 10 * np.eye(3, 5)[targets]
-    for found in fit_ridges(features, targets, 3, STRENGTHS[:3]):
+    for found in fit_ridges(features, targets, 3, STRENGTHS[:3]) + fit_discriminants(features, targets, 3, SHRINKAGES):
         assert (found(features).argmax(axis=1) == targets).all()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vitrail.evaluate.calibration import fit_temperature
-from vitrail.evaluate.linear import STRENGTHS, Linear, fit_ridges
+from vitrail.evaluate.linear import SHRINKAGES, STRENGTHS, Linear, fit_discriminants, fit_ridges
 from vitrail.methods.supervised import shrink
 from vitrail.model import Model, ViT
 from vitrail.train.loop import Score
@@ -61,8 +61,9 @@ def probe(session: Session, model: Model) -> Probed:
     a_picture = (time.monotonic() - start) / len(val.values)
     train = features(session, model, "train", session.settings.regularise.small_images)
     classes = len(session.examples.classes)
-    ridges = fit_ridges(train.values, train.targets, classes, STRENGTHS)
-    head, best = _best([_scaled(ridge, val) for ridge in ridges], val, start)
+    fitted = fit_ridges(train.values, train.targets, classes, STRENGTHS)
+    fitted += fit_discriminants(train.values, train.targets, classes, SHRINKAGES)
+    head, best = _best([_scaled(linear, val) for linear in fitted], val, start)
     _say(session, best)
     return Probed(head, best, a_picture)
 
@@ -86,10 +87,16 @@ def _best(heads: list[Linear], val: Features, start: float) -> tuple[Linear, Sco
     return head, Score(found.value, found.figures, time.monotonic() - start)
 
 
-def _scaled(ridge: Linear, val: Features) -> Linear:
-    """Ridge answers lie between -1 and 1; scaled to be logits, by the temperature that suits them best."""
-    scale = 1 / fit_temperature(ridge(val.values), val.targets)
-    return Linear(ridge.weight * scale, ridge.bias * scale)
+def _scaled(linear: Linear, val: Features) -> Linear:
+    """As logits: of size one, then by the temperature that suits best.
+
+    A ridge answers between -1 and 1; a discriminant where classes lie apart is so sure that training from it would find
+    no error left to learn from. Pictures that are all told apart ask for no temperature, so the size comes first.
+    """
+    answers = linear(val.values)
+    size = float((answers - answers.mean(axis=1, keepdims=True)).std()) or 1.0
+    scale = 1 / (size * fit_temperature(answers / size, val.targets))
+    return Linear(linear.weight * scale, linear.bias * scale)
 
 
 def _say(session: Session, score: Score) -> None:
