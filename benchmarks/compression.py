@@ -4,8 +4,8 @@
 
 MODEL is a trained model, DATA its labelled pictures. First a table: the model as it is, int8, merging, and both, each
 on the same validation pictures and timed in turns with the original. Then the search of `vitrail optimize`, which keeps
-what loses at most --max-drop points on the validation pictures; the winner is timed in turns with timm, same weights,
-in batches, where timm can build the model too (a plain ViT). Prints a table on stderr, and prints or writes one JSON
+what loses at most --max-drop points on the validation pictures; the winner is timed in turns with a timm model of the
+same shape, in batches, where timm can build it (a plain ViT). Prints a table on stderr, and prints or writes one JSON
 document.
 """
 
@@ -21,6 +21,8 @@ from pathlib import Path
 
 from vitrail.bench.peers import PEERS
 from vitrail.cli.evaluate import open_with_splits
+from vitrail.config import ViTConfig
+from vitrail.data.examples import Pixels
 from vitrail.data.prepare import normalise
 from vitrail.deploy.candidates import Candidate, singles, together
 from vitrail.deploy.engines import race
@@ -28,7 +30,7 @@ from vitrail.deploy.keep import keep
 from vitrail.deploy.optimize import MEASURED, Bench, Measured, Wanted, measure, search
 from vitrail.deploy.parity import waves
 from vitrail.predict.examples import match_classes
-from vitrail.predict.predictor import load
+from vitrail.predict.predictor import Predictor, load
 
 
 def main() -> int:
@@ -81,17 +83,19 @@ def show(one: Measured) -> None:
     print(f"{one.name:44} {numbers} {one.throughput:6.2f} x in batches", file=sys.stderr, flush=True)
 
 
-def beside_timm(predictor, made, rounds: int) -> float | None:
-    """Pictures a second of the winner by timm's, both from prepared pixels, in turns; None where timm has no such
-    model, as for a convolutional stem."""
+def beside_timm(predictor: Predictor, made: Predictor, rounds: int) -> float | None:
+    """Pictures a second of the winner by those of timm's model of the original's shape, from prepared pixels, in turns.
+
+    timm's weights are its own, which its speed does not depend on. None where timm cannot build the shape.
+    """
     import torch
 
-    try:
-        timm = PEERS["timm"].load(predictor.model.config, predictor.model.state_dict()).eval()
-    except RuntimeError:  # weights that have no place in timm's plain ViT
+    config = predictor.model.config
+    if not isinstance(config, ViTConfig) or config.stem != "none":
         return None
+    timm = PEERS["timm"].build(config).eval()
 
-    def run(pixels):
+    def run(pixels: Pixels) -> torch.Tensor:
         with torch.inference_mode():
             return timm(torch.from_numpy(normalise(pixels, predictor.preprocessing)))
 

@@ -4,9 +4,9 @@
 
 All have the same weights, and their logits are compared first. They take turns, a call each a round, so that a busy
 machine slows all alike; a ratio is taken within a round, and its median over the rounds is reported. "timm, ONNX" is
-what `torch.onnx.export(dynamo=True)` makes of timm's model, in ONNX Runtime as it comes. Prints a table and writes or
-prints one JSON document. int8 gives other logits: its difference is in the document, its loss is for
-benchmarks/compression.py to measure.
+what `torch.onnx.export(dynamo=True)` makes of timm's model, in ONNX Runtime as it comes; ours is in the session that
+our engine opens. Prints a table and writes or prints one JSON document. int8 gives other logits: its difference is in
+the document, its loss is for benchmarks/compression.py to measure.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import json
 import os
 import statistics
 import sys
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 OURS, EXACT = "vitrail, ONNX", 1e-3
@@ -70,18 +70,28 @@ def with_answers(model):
 
 def runners(model, peers: dict, threads: int) -> dict[str, Callable]:
     """Name -> a function from images to logits as an array."""
+    import onnxruntime
+
     from vitrail.bench.peers import PEERS
-    from vitrail.deploy.onnx import onnx_bytes
+    from vitrail.deploy.onnx import exported_of, onnx_bytes
     from vitrail.deploy.quantize import quantised
+    from vitrail.predict.engines import OnnxEngine
     from vitrail.weights.artefact import Artefact
 
     artefact = Artefact(model)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    plain = onnxruntime.InferenceSession(plain_export(peers["timm"], model.config), options)
+
+    def opened(content: bytes) -> Callable:
+        return session(OnnxEngine(content, exported_of(content, OURS), OURS, threads=threads).session)
+
     return {
         "vitrail": eager(model, lambda model, images: model(images)),
         **{name: eager(peer, PEERS[name].logits) for name, peer in peers.items()},
-        "timm, ONNX": session(plain_export(peers["timm"], model.config), threads),
-        OURS: session(onnx_bytes(artefact), threads),
-        "vitrail, int8": session(quantised(artefact), threads),
+        "timm, ONNX": session(plain),
+        OURS: opened(onnx_bytes(artefact)),
+        "vitrail, int8": opened(quantised(artefact)),
     }
 
 
@@ -106,25 +116,18 @@ def plain_export(model, config) -> bytes:
     return made.model_proto.SerializeToString()
 
 
-def session(content: bytes, threads: int) -> Callable:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    made = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+def session(made) -> Callable:
     name = made.get_inputs()[0].name
     return lambda images: made.run(None, {name: images.numpy()})[0]
 
 
 def cell(size: str, batch: int, ways: dict[str, Callable], images, rounds: int) -> dict:
+    from vitrail.deploy.engines import race
+
     wanted = ways["timm"](images)
     differences = {name: float(abs(way(images) - wanted).max()) for name, way in ways.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            start = time.perf_counter()
-            way(images)
-            seconds[name].append(time.perf_counter() - start)
+    timed = race([partial(way, images) for way in ways.values()], rounds)
+    seconds = dict(zip(ways, timed, strict=True))
     exact = [name for name in ways if "int8" not in name]
     return {
         "size": size,

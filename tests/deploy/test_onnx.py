@@ -84,3 +84,13 @@ def test_a_part_without_a_place_in_the_graph_is_named():
     artefact.model.novelty = torch.nn.Parameter(torch.ones(3))
     with pytest.raises(ConfigError, match="novelty"):
         onnx_bytes(artefact)
+
+
+@pytest.mark.parametrize(("family", "adds"), [("class token", 1), ("rotary, mean", 2)])
+def test_biases_that_change_no_answer_are_not_added(family, adds):
+    """Of the queries alone; of the keys too where they are turned; of the values never."""
+    graph = onnx.load_from_string(onnx_bytes(made(family))).graph
+    products = {node.output[0] for node in graph.node if node.name.startswith("qkv")}
+    added = [node for node in graph.node if node.op_type == "Add" and products & set(node.input)]
+    assert len(products) == 3 * made(family).model.config.depth
+    assert len(added) == adds * made(family).model.config.depth

@@ -107,10 +107,10 @@ def _fewer_tokens(config: ViTConfig) -> list[Step]:
 
 
 def _merging(config: ViTConfig) -> list[Step]:
-    """ToMe's own measure: about half or all of the patches are gone at the end."""
+    """ToMe's own measure: about a quarter, half or all of the patches are gone at the end."""
     if config.norm != "pre" or config.positions in ("rotary", "relative"):
         return []
-    counts = sorted({max(1, config.grid[0] * config.grid[1] // share) for share in (25, 12)})
+    counts = sorted({max(1, config.grid[0] * config.grid[1] // share) for share in (50, 25, 12)})
     return [Step("merging", f"{count} patches merged a block", _to_merge(count)) for count in counts]
 
 

@@ -20,6 +20,7 @@ from vitrail.predict.predictor import Predictor, load
 ENGINES = ("auto", "torch", "compile", "onnx", "openvino")
 CANDIDATES = ("torch", "onnx", "openvino")  # compiling takes longer than most who ask for "auto" will compute
 ROUNDS = 5
+REST = 0.06  # seconds; the threads of a runtime wait for more work by spinning, ONNX Runtime's for 40 ms
 
 
 def load_with(source: str | Path, engine: str | None = None, *, mirror: bool = False, **settings: Any) -> Predictor:
@@ -83,10 +84,14 @@ def fastest(plain: Predictor, batch_size: int = 1) -> Engine:
 
 
 def race(calls: Sequence[Callable[[], object]], rounds: int = ROUNDS) -> list[list[float]]:
-    """Seconds of each call, a number a round; all take turns, so all see the same machine."""
+    """Seconds of each call, a number a round; all take turns, so all see the same machine.
+
+    A rest before each, or the one after a runtime whose threads still spin would pay for them.
+    """
     seconds: list[list[float]] = [[] for _ in calls]
     for number in range(rounds + 1):  # the first round warms up and does not count
         for call, kept in zip(calls, seconds, strict=True):
+            time.sleep(REST)
             start = time.perf_counter()
             call()
             if number:

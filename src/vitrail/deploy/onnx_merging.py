@@ -11,7 +11,7 @@ import numpy as np
 
 from vitrail.config import Pair
 from vitrail.deploy.onnx_graph import Graph, expand_batch, first, layer_norm, reshape
-from vitrail.deploy.onnx_vit import branch_end, mix, mlp, queries_keys_values, write_vit
+from vitrail.deploy.onnx_vit import attention_end, mix, mlp, queries_keys_values, write_vit
 from vitrail.model.merging import merged_in
 from vitrail.model.positions import Layout
 from vitrail.model.vit import Block, ViT
@@ -42,11 +42,12 @@ def merge_and_run(
 ) -> tuple[str, str]:
     """One block; `counts` are its tokens, those that it merges away, and those that are read of it."""
     (tokens, count, read), attn = counts, block.attn
-    q, k, v = queries_keys_values(g, attn, layer_norm(g, x, block.norm1), layout, read)  # B N Hd
+    normed = layer_norm(g, x, block.norm1)
+    q, k, v = queries_keys_values(g, attn, normed, layout, read, compare_keys=count > 0)  # B N Hd
     larger = reshape(g, g.op("Log", sizes), 0, 1, 1, tokens)
     bias = expand_batch(g, larger, x, 1, tokens if read is None else read, tokens)  # B 1 N N
     mixed = mix(g, q, k, v, attn.heads, attn.scale, bias)
-    x = g.op("Add", first(g, x, read), branch_end(g, mixed, attn.proj, block.ls1, "proj"))
+    x = g.op("Add", first(g, x, read), attention_end(g, block, mixed))
     if count:
         alike = g.op("ReduceMean", reshape(g, k, 0, 0, attn.heads, attn.dim_head), g.constant([2]), keepdims=0)
         x, sizes = merge(g, x, sizes, alike, layout.prefix, count, tokens)

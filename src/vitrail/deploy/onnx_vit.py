@@ -11,11 +11,22 @@ from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from vitrail.config import Pair, ViTConfig
 from vitrail.deploy.onnx_convnet import convolution, stem
-from vitrail.deploy.onnx_graph import FUSED, Graph, dense, expand_batch, first, layer_norm, matmul, reshape
+from vitrail.deploy.onnx_graph import (
+    FUSED,
+    Graph,
+    add_and_norm,
+    dense,
+    expand_batch,
+    first,
+    layer_norm,
+    matmul,
+    reshape,
+)
 from vitrail.model.heads import AttentionPool, PreLogits
 from vitrail.model.patches import ConvPatches, LinearPatches
 from vitrail.model.positions import Layout, Relative, Rotary, offset_index, rotary_angles
@@ -77,12 +88,12 @@ def patch_embedding(g: Graph, part: nn.Module, images: str, config: ViTConfig, l
 
 def write_block(g: Graph, block: Block, x: str, layout: Layout, read: int | None) -> str:
     """Equations 2 and 3, for the first `read` tokens; or the order of the original Transformer."""
-    post = isinstance(block, PostNormBlock)
-    inside = x if post else layer_norm(g, x, block.norm1)
-    x = g.op("Add", first(g, x, read), attention(g, block, inside, layout, read))
-    x = layer_norm(g, x, block.norm1) if post else x
-    x = g.op("Add", x, mlp(g, block, x if post else layer_norm(g, x, block.norm2)))
-    return layer_norm(g, x, block.norm2) if post else x
+    if isinstance(block, PostNormBlock):
+        x = add_and_norm(g, first(g, x, read), attention(g, block, x, layout, read), block.norm1)[1]
+        return add_and_norm(g, x, mlp(g, block, x), block.norm2)[1]
+    attended = attention(g, block, layer_norm(g, x, block.norm1), layout, read)
+    x, normed = add_and_norm(g, first(g, x, read), attended, block.norm2)
+    return g.op("Add", x, mlp(g, block, normed))
 
 
 def mlp(g: Graph, block: Block, x: str) -> str:
@@ -92,28 +103,46 @@ def mlp(g: Graph, block: Block, x: str) -> str:
 def attention(g: Graph, block: Block, x: str, layout: Layout, read: int | None) -> str:
     q, k, v = queries_keys_values(g, block.attn, x, layout, read)  # B N Hd each
     bias = position_bias(g, block.attn, q, layout, read)
-    mixed = mix(g, q, k, v, block.attn.heads, block.attn.scale, bias)
-    return branch_end(g, mixed, block.attn.proj, block.ls1, "proj")
+    return attention_end(g, block, mix(g, q, k, v, block.attn.heads, block.attn.scale, bias))
 
 
-def branch_end(g: Graph, x: str, layer: nn.Linear, scale: nn.Module, role: str) -> str:
-    """The last linear layer of a branch, with its LayerScale inside the weights."""
+def attention_end(g: Graph, block: Block, mixed: str) -> str:
+    """The projection, and the values' bias: weights that sum to one hand it through, so it is added here at no cost."""
+    attn = block.attn
+    values = None if attn.qkv.bias is None else g.weight(attn.qkv.bias)[2 * attn.heads * attn.dim_head :]
+    return branch_end(g, mixed, attn.proj, block.ls1, "proj", values)
+
+
+def branch_end(
+    g: Graph, x: str, layer: nn.Linear, scale: nn.Module, role: str, before: NDArray[np.float32] | None = None
+) -> str:
+    """The last linear layer of a branch, with its LayerScale and what was to be added to x `before` in its weights."""
     weight, offset = g.weight(layer.weight), g.weight(layer.bias)
+    if before is not None:
+        offset = offset + weight @ before
     if isinstance(scale, LayerScale):
         gamma = g.weight(scale.gamma)
         weight, offset = weight * gamma[:, None], offset * gamma
     return matmul(g, x, weight, offset, role)
 
 
-def queries_keys_values(g: Graph, attn: Attention, x: str, layout: Layout, read: int | None) -> list[str]:
-    """Three products instead of one that has to be taken apart."""
-    weight, inner = g.weight(attn.qkv.weight), attn.heads * attn.dim_head
-    offset = g.weight(attn.qkv.bias) if attn.qkv.bias is not None else None
-    parts = [slice(i * inner, (i + 1) * inner) for i in range(3)]
-    q, k, v = (
-        matmul(g, given, weight[part], None if offset is None else offset[part], "qkv")
-        for given, part in zip((first(g, x, read), x, x), parts, strict=True)
-    )
+def queries_keys_values(
+    g: Graph, attn: Attention, x: str, layout: Layout, read: int | None, *, compare_keys: bool = False
+) -> list[str]:
+    """Three products instead of one that has to be taken apart, and only the biases that change an answer here.
+
+    The values' is left to `attention_end`. The keys' adds the same to all scores of a query, which softmax takes away
+    again, unless keys are normalised, rotated or compared with each other.
+    """
+    inner = attn.heads * attn.dim_head
+    weights = np.split(g.weight(attn.qkv.weight), 3)
+    biases: list[NDArray[np.float32] | None] = [None, None, None]
+    if attn.qkv.bias is not None:
+        as_they_are = isinstance(attn.k_norm, nn.Identity) and not isinstance(attn.positions, Rotary)
+        bias = g.weight(attn.qkv.bias)
+        biases = [bias[:inner], None if as_they_are and not compare_keys else bias[inner : 2 * inner], None]
+    given = (first(g, x, read), x, x)
+    q, k, v = (matmul(g, *one, "qkv") for one in zip(given, weights, biases, strict=True))
     return [turn(g, attn, q, attn.q_norm, layout, read), turn(g, attn, k, attn.k_norm, layout, None), v]
 
 
