@@ -36,18 +36,10 @@ class Graph:
         return self.ops(kind, 1, *inputs, role=role, domain=domain, **attributes)[0]
 
     def ops(
-        self,
-        kind: str,
-        outputs: int,
-        *inputs: str,
-        role: str = "",
-        domain: str = "",
-        unread: Sequence[int] = (),
-        **attributes: Any,
+        self, kind: str, outputs: int, *inputs: str, role: str = "", domain: str = "", **attributes: Any
     ) -> list[str]:
-        """All outputs of an operator; the `unread` ones, by place, are not computed, and are ''."""
         name = f"{role or kind}_{len(self.nodes)}"
-        names = ["" if i in unread else f"{name}_{i}" for i in range(outputs)]
+        names = [f"{name}_{i}" for i in range(outputs)]
         self.nodes.append(helper.make_node(kind, inputs, names, name=name, domain=domain, **attributes))
         return names
 
@@ -118,15 +110,3 @@ def layer_norm(g: Graph, x: str, norm: nn.Module) -> str:
     assert isinstance(norm, nn.LayerNorm)
     scale, shift = g.constant(g.weight(norm.weight)), g.constant(g.weight(norm.bias))
     return g.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=norm.eps)
-
-
-def add_and_norm(g: Graph, x: str, y: str, norm: nn.Module) -> tuple[str, str]:
-    """x + y, and its LayerNorm: one operator of ONNX Runtime, which takes the bias of y into it too, or two."""
-    if not g.fused or isinstance(norm, nn.Identity):
-        total = g.op("Add", x, y)
-        return total, layer_norm(g, total, norm)
-    assert isinstance(norm, nn.LayerNorm)
-    scale, shift = g.constant(g.weight(norm.weight)), g.constant(g.weight(norm.bias))
-    inputs, statistics = (x, y, scale, shift), (1, 2)
-    found = g.ops("SkipLayerNormalization", 4, *inputs, domain=FUSED, unread=statistics, epsilon=norm.eps)
-    return found[3], found[0]

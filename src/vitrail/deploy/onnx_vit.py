@@ -16,17 +16,7 @@ from torch import nn
 
 from vitrail.config import Pair, ViTConfig
 from vitrail.deploy.onnx_convnet import convolution, stem
-from vitrail.deploy.onnx_graph import (
-    FUSED,
-    Graph,
-    add_and_norm,
-    dense,
-    expand_batch,
-    first,
-    layer_norm,
-    matmul,
-    reshape,
-)
+from vitrail.deploy.onnx_graph import FUSED, Graph, dense, expand_batch, first, layer_norm, matmul, reshape
 from vitrail.model.heads import AttentionPool, PreLogits
 from vitrail.model.patches import ConvPatches, LinearPatches
 from vitrail.model.positions import Layout, Relative, Rotary, offset_index, rotary_angles
@@ -88,12 +78,12 @@ def patch_embedding(g: Graph, part: nn.Module, images: str, config: ViTConfig, l
 
 def write_block(g: Graph, block: Block, x: str, layout: Layout, read: int | None) -> str:
     """Equations 2 and 3, for the first `read` tokens; or the order of the original Transformer."""
-    if isinstance(block, PostNormBlock):
-        x = add_and_norm(g, first(g, x, read), attention(g, block, x, layout, read), block.norm1)[1]
-        return add_and_norm(g, x, mlp(g, block, x), block.norm2)[1]
-    attended = attention(g, block, layer_norm(g, x, block.norm1), layout, read)
-    x, normed = add_and_norm(g, first(g, x, read), attended, block.norm2)
-    return g.op("Add", x, mlp(g, block, normed))
+    post = isinstance(block, PostNormBlock)
+    inside = x if post else layer_norm(g, x, block.norm1)
+    x = g.op("Add", first(g, x, read), attention(g, block, inside, layout, read))
+    x = layer_norm(g, x, block.norm1) if post else x
+    x = g.op("Add", x, mlp(g, block, x if post else layer_norm(g, x, block.norm2)))
+    return layer_norm(g, x, block.norm2) if post else x
 
 
 def mlp(g: Graph, block: Block, x: str) -> str:
