@@ -101,6 +101,22 @@ def test_a_model_that_trains_on_smaller_pictures_takes_them():
     assert consistent(chosen).model.any_size
 
 
+@pytest.mark.parametrize(
+    ("device", "bfloat16", "model", "expected"),
+    [
+        ("cpu", True, "S/16", "bfloat16"),
+        ("cpu", True, "Ti/16", "float32"),  # too narrow to gain
+        ("cpu", False, "B/16", "float32"),
+        ("cuda", True, "Ti/16", "bfloat16"),
+        ("cuda", False, "B/16", "float32"),
+    ],
+)
+def test_16_bits_where_they_are_the_faster_ones(device, bfloat16, model, expected):
+    known = facts(device=device, bfloat16=bfloat16)
+    assert from_weights(known, Budget(minutes=5), 0, "w", model_config(model)).settings.precision == expected
+    assert from_scratch(known, Budget(minutes=5), 0, model=model).settings.precision == expected
+
+
 def test_the_papers_protocol():
     scratch = as_in_the_paper(from_scratch(facts(), Budget(epochs=300), 0), 5000).settings
     assert (scratch.model.stem, scratch.model.pool, scratch.model.positions) == ("none", "cls", "learned")

@@ -87,6 +87,20 @@ def test_a_run_starts_at_its_probe_and_never_ends_below(weights, tmp_path):
     assert result.outcome.evaluation.accuracy >= probe["accuracy"]
 
 
+def test_products_in_16_bits_learn_too_and_weights_stay_whole(weights, tmp_path):
+    wishes = planned(weights, steps=6)
+    half = wishes._replace(settings=wishes.settings.replace(precision="bfloat16", average=0.0))
+    result = train(half, tmp_path / "run", Display(), started=0.0)
+    assert result.outcome.evaluation.accuracy == 1.0
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    learned = load_file(newest / "tensors.safetensors")
+    assert {value.dtype for name, value in learned.items() if "qkv" in name} == {torch.float32}
+    train(wishes._replace(settings=wishes.settings.replace(average=0.0)), tmp_path / "whole", Display(), started=0.0)
+    newest = sorted((tmp_path / "whole" / "checkpoints").iterdir())[-1]
+    name = "method.model.blocks.0.attn.qkv.weight"
+    assert not torch.equal(learned[name], load_file(newest / "tensors.safetensors")[name])  # it was not left aside
+
+
 def test_a_ruinous_rate_leaves_the_probe_as_the_model(weights, tmp_path):
     wishes = planned(weights, steps=4)
     ruinous = wishes._replace(

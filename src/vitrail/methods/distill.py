@@ -108,6 +108,7 @@ class Distilled(Supervised):
         return self.model.classify(first.flatten(1)), self.model.classify(second.flatten(1))
 
     def _lesson(self, logits: Tensor, taught: Tensor) -> Tensor:
+        logits = logits.float()
         if self.distillation.kind == "hard":
             return F.cross_entropy(logits, taught)
         ours = (logits / self.distillation.temperature).log_softmax(dim=1)

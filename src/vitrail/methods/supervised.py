@@ -75,7 +75,7 @@ class Supervised(nn.Module):
         return self.model.some_features(images, 1 - self.settings.patch_dropout)
 
     def _loss(self, logits: Tensor, targets: Tensor, several: bool) -> Tensor:
-        weights = self.class_weights
+        logits, weights = logits.float(), self.class_weights
         if several:  # labels of a picture, mixed or not; one label a picture is soft after mixing, and still one
             return F.binary_cross_entropy_with_logits(logits, targets, pos_weight=weights)
         return F.cross_entropy(logits, targets, weight=weights, label_smoothing=self.settings.label_smoothing)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +34,7 @@ def gather(examples: Examples, device: str) -> Facts:
         multi_label=examples.multi_label,
         imbalance=imbalance(examples),
         device=device,
+        bfloat16=fast_bfloat16(device),
     )
 
 
@@ -68,3 +71,12 @@ def best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def fast_bfloat16(device: str) -> bool:
+    """Whether the device has instructions for products of such numbers; without, they are many times slower."""
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    known = getattr(torch.cpu, "get_capabilities", dict)  # which torch 2.10 does not have
+    found: Mapping[str, Any] = known() if device == "cpu" else {}
+    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))

@@ -170,7 +170,7 @@ class Trainer:
     def _backward(self, share: Share, batches: int) -> float:
         """Add the gradient of one batch of a step to the others'."""
         batch = Batch(*(part.to(self.settings.device, non_blocking=True) for part in share.batch))
-        with self._precision():
+        with in_precision(self.settings):
             loss = self.engine.forward(batch, self.state.epoch, self.state.step, self.pace.progress)
         loss = loss * share.weight / batches
         self._check(loss, batch, "loss")
@@ -191,11 +191,6 @@ class Trainer:
         # The first step of a warm-up has a rate too, or it would be taken for nothing.
         least = 0.5 / max(1.0, self.pace.steps_left()) if self.state.step == 0 else 0.0
         return max(least, learning_rate(optim.schedule, self.pace.progress, optim.warmup))
-
-    def _precision(self) -> AbstractContextManager[object]:
-        if self.settings.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.settings.device, dtype=getattr(torch, self.settings.precision))
 
     def _clip(self, group: list[Share]) -> None:
         if self.settings.optim.clip:
@@ -364,3 +359,10 @@ def _by_prefix(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
         prefix, rest = name.split(".", 1)
         parts[prefix][rest] = tensor
     return parts
+
+
+def in_precision(settings: TrainSettings) -> AbstractContextManager[object]:
+    """Where products are computed in the numbers of the settings."""
+    if settings.precision == "float32":
+        return nullcontext()
+    return torch.autocast(settings.device, dtype=getattr(torch, settings.precision))

@@ -18,7 +18,7 @@ from vitrail.evaluate.calibration import fit_temperature
 from vitrail.evaluate.linear import SHRINKAGES, STRENGTHS, Linear, fit_discriminants, fit_ridges
 from vitrail.methods.supervised import shrink
 from vitrail.model import Model, ViT
-from vitrail.train.loop import Score
+from vitrail.train.loop import Score, in_precision
 from vitrail.train.session import Session
 from vitrail.train.validate import Answers, figures
 
@@ -43,7 +43,8 @@ def features(session: Session, model: Model, split: str, share: float = 1.0) -> 
     total, done, found = len(session.examples.split(split)), 0, []
     for batch in loader:
         images = shrink(batch.images.to(device), share, model)
-        found.append((model.features(images).float().cpu(), batch.targets))
+        with in_precision(session.settings):
+            found.append((model.features(images).float().cpu(), batch.targets))
         done += len(batch.targets)
         session.display.stage(f"features of {split}", done / total, f"{done:,} of {total:,} pictures")
     session.display.end_stage()

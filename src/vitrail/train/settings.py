@@ -111,6 +111,8 @@ class TrainSettings(Config):
             ("balance", self.balance, "balance"),
             ("budget", f"{budget}, on {self.device}", "budget"),
         ]
+        if self.precision != "float32":
+            rows.insert(-1, ("precision", self.precision, "precision"))
         if self.lora.rank:
             rows.insert(1, ("adapters", f"rank {self.lora.rank} on {', '.join(self.lora.targets)}", "lora.rank"))
         if self.distill.teacher is not None:
