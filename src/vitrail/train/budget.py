@@ -25,6 +25,10 @@ class Pace(Protocol):
         """One step was taken."""
         ...
 
+    def paused(self, seconds: float) -> None:
+        """So long, since the last step, something else was done: a validation, a checkpoint."""
+        ...
+
     def steps_left(self) -> float: ...
 
     def state(self) -> dict[str, Any]:
@@ -48,6 +52,9 @@ class Steps:
         self.taken += 1
         self.progress = self.taken / self.total
 
+    def paused(self, seconds: float) -> None:
+        """Steps are counted, whatever comes between them."""
+
     def steps_left(self) -> float:
         return self.total - self.taken
 
@@ -60,7 +67,7 @@ class Steps:
 
 
 class Seconds:
-    """As many steps as fit. Everything between the steps counts too: validations, checkpoints, waiting for data."""
+    """As many steps as fit. What is done between the steps takes from the time too, but not from the steps' speed."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.whole = self.budget = max(0.0, seconds)
@@ -88,9 +95,13 @@ class Seconds:
             self._plan(now)
         self.progress = min(1.0, self.progress + self._rate)
 
+    def paused(self, seconds: float) -> None:
+        """The time is gone, but says nothing about the steps' own speed: a plan of one step and a validation would
+        take all that follow for as slow, and hurry through the schedule."""
+        self._planned += seconds
+
     def _plan(self, now: float) -> None:
         measured = max(1e-9, (now - self._planned) / self._since_plan)
-        # Smoothed, or a validation between two steps would be taken for the steps' own speed.
         known = self._taken > FIRST_STEPS and self._a_step > 0
         self._a_step = 0.75 * self._a_step + 0.25 * measured if known else measured
         steps = max(1.0, (self.budget - self.elapsed) / self._a_step)

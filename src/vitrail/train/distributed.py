@@ -166,6 +166,9 @@ class OneClock:
         self._pace.advance()
         self._agree()
 
+    def paused(self, seconds: float) -> None:
+        self._pace.paused(seconds)
+
     def steps_left(self) -> float:
         return self._pace.steps_left()
 

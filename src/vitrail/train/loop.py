@@ -240,6 +240,7 @@ class Trainer:
         self._validate_if_due()
         if due:
             self.save()
+        self.pace.paused(time.monotonic() - now)
 
     def _row(self, loss: float) -> dict[str, Any]:
         passed = max(1e-9, self._waited + self._worked)
