@@ -74,8 +74,9 @@ def runners(model, peers: dict, threads: int) -> dict[str, Callable]:
 
     from vitrail.bench.peers import PEERS
     from vitrail.deploy.onnx import exported_of, onnx_bytes
+    from vitrail.deploy.openvino import openvino_model
     from vitrail.deploy.quantize import quantised
-    from vitrail.predict.engines import OnnxEngine
+    from vitrail.predict.engines import OnnxEngine, OpenVinoEngine
     from vitrail.weights.artefact import Artefact
 
     artefact = Artefact(model)
@@ -84,13 +85,14 @@ def runners(model, peers: dict, threads: int) -> dict[str, Callable]:
     plain = onnxruntime.InferenceSession(plain_export(peers["timm"], model.config), options)
 
     def opened(content: bytes) -> Callable:
-        return session(OnnxEngine(content, exported_of(content, OURS), OURS, threads=threads).session)
+        return run(OnnxEngine(content, exported_of(content, OURS), OURS, threads=threads))
 
     return {
         "vitrail": eager(model, lambda model, images: model(images)),
         **{name: eager(peer, PEERS[name].logits) for name, peer in peers.items()},
         "timm, ONNX": session(plain),
         OURS: opened(onnx_bytes(artefact)),
+        "vitrail, OpenVINO": run(OpenVinoEngine(*openvino_model(artefact), OURS, threads=threads)),
         "vitrail, int8": opened(quantised(artefact)),
     }
 
@@ -121,6 +123,10 @@ def session(made) -> Callable:
     return lambda images: made.run(None, {name: images.numpy()})[0]
 
 
+def run(engine) -> Callable:
+    return lambda images: engine.run(images.numpy())
+
+
 def cell(size: str, batch: int, ways: dict[str, Callable], images, rounds: int) -> dict:
     from vitrail.deploy.engines import race
 
@@ -137,7 +143,7 @@ def cell(size: str, batch: int, ways: dict[str, Callable], images, rounds: int) 
         "ms": {name: 1000 * statistics.median(found) for name, found in seconds.items()},
         "times_as_fast_as": {
             ours: {name: ratio(seconds[name], seconds[ours]) for name in ways if name != ours}
-            for ours in (OURS, "vitrail, int8")
+            for ours in (OURS, "vitrail, OpenVINO", "vitrail, int8")
         },
         "seconds": seconds,
     }

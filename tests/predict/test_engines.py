@@ -86,21 +86,27 @@ def test_the_fastest_is_the_one_that_was_measured_to_be(artefact):
     assert fastest(plain).name in ("torch", "onnx", "openvino")
 
 
-def waiting(plain):
-    return Predictor(Waiting(plain), plain.decision, plain.preprocessing, plain.channels, artefact=plain.artefact)
+def test_engines_that_say_something_else_than_torch_are_not_taken(artefact):
+    plain = Predictor.of(artefact)
+    assert fastest(waiting(plain, adding=0.1)).name == "torch"
+
+
+def waiting(plain, adding=0.0):
+    engine = Waiting(plain, adding)
+    return Predictor(engine, plain.decision, plain.preprocessing, plain.channels, artefact=plain.artefact)
 
 
 class Waiting:
-    """Torch on a very slow machine."""
+    """Torch on a very slow machine, and, where something is added, with other answers than its weights give."""
 
     name = "torch"
 
-    def __init__(self, plain):
-        self.plain = plain
+    def __init__(self, plain, adding):
+        self.plain, self.adding = plain, adding
 
     def __call__(self, batch):
         time.sleep(0.5)
-        return self.plain.engine(batch)
+        return self.plain.engine(batch) + np.float32(self.adding)
 
 
 @pytest.mark.full  # the compiler takes its time

@@ -39,7 +39,7 @@ class Options:
         What the model is called in answers and addresses. Left out: the name of its file or run.
     engine
         What computes: torch, compile, onnx or openvino, the last two after an export in memory that is compared first;
-        auto measures and takes the fastest. Left out: what the file is made for.
+        auto measures those that are installed and takes the fastest. An exported file has its own.
     max_queue
         Pictures inside at once, or as many as are answered in 15 seconds, if that is fewer; beyond that, callers are
         told to come back later.
@@ -53,7 +53,7 @@ class Options:
     public: bool = False
     allow_host: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     name: str | None = None
-    engine: Literal["auto", "torch", "compile", "onnx", "openvino"] | None = None
+    engine: Literal["auto", "torch", "compile", "onnx", "openvino"] = "auto"
     max_queue: int = 64
     log: Literal["text", "json"] = "text"
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vitrail.config import one_of
 from vitrail.deploy.parity import certify, waves
-from vitrail.errors import ConfigError, MissingExtra
+from vitrail.errors import ConfigError, VitrailError
 from vitrail.predict.engines import Engine, Mirrored
 from vitrail.predict.exported import kind_of
 from vitrail.predict.predictor import Predictor, load
@@ -71,13 +72,11 @@ def _export(plain: Predictor, name: str) -> Engine:
 
 
 def fastest(plain: Predictor, batch_size: int = 1) -> Engine:
-    """Of the engines that are installed, the one that answers first on this machine."""
+    """Of the engines that are installed and agree with torch, the one that answers first on this machine."""
     engines = []
     for name in CANDIDATES:
-        try:
+        with suppress(VitrailError):  # what is not installed, cannot be exported, or says something else
             engines.append(engine_of(plain, name))
-        except MissingExtra:
-            continue
     pictures = waves(plain.preprocessing.size, plain.channels, batch_size)
     seconds = race([partial(engine, pictures) for engine in engines])
     return engines[min(range(len(engines)), key=lambda i: statistics.median(seconds[i]))]

@@ -109,7 +109,11 @@ class OnnxEngine:
         return cls(content, read_exported(metadata, str(path)), str(path))
 
     def __call__(self, batch: Pixels) -> Logits:
-        answers: Logits = self.session.run(None, {self._input: _input(batch, self.exported)})[0]
+        return self.run(_input(batch, self.exported))
+
+    def run(self, images: NDArray[Any]) -> Logits:
+        """Of pictures in the form that the graph takes."""
+        answers: Logits = self.session.run(None, {self._input: images})[0]
         return answers
 
 
@@ -144,8 +148,12 @@ class OpenVinoEngine:
         return cls(model, read_exported({} if said is None else {KEY: said}, str(path)), str(path))
 
     def __call__(self, batch: Pixels) -> Logits:
+        return self.run(_input(batch, self.exported))
+
+    def run(self, images: NDArray[Any]) -> Logits:
+        """Of pictures in the form that the graph takes."""
         with self._one_at_a_time:  # a compiled model has one place for its inputs
-            answers: Logits = self._compiled(_input(batch, self.exported))[0].copy()
+            answers: Logits = self._compiled(images)[0].copy()
         return answers
 
 
