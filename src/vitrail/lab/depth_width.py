@@ -26,6 +26,6 @@ CLAIM = Claim(
         Arm(WIDER, {"model.dim": 112, "model.heads": 7, "model.mlp_dim": 224}),
     ),
     judge=judge,
-    steps=2500,
-    minutes=32,
+    steps=1500,
+    minutes=6,
 )

@@ -26,7 +26,7 @@ CLAIM = Claim(
     arms=(Arm(MODEL),),
     judge=judge,
     steps=2000,
-    minutes=4,
+    minutes=1.5,
     measures=(TRAINED, FRESH),
     shown=TRAINED,
 )

@@ -33,7 +33,7 @@ CLAIM = Claim(
         Arm(AFTER, pictures=LABELLED, start="MAE"),
     ),
     judge=judge,
-    steps=1000,
-    minutes=31,
+    steps=600,
+    minutes=6,
     base={"model.patch_size": 2, "model.positions": "sincos-2d"},
 )

@@ -30,6 +30,6 @@ CLAIM = Claim(
         Arm(SUPERVISED, pictures=LABELLED, start="labels"),
     ),
     judge=judge,
-    steps=1500,
-    minutes=24,
+    steps=1000,
+    minutes=6,
 )

@@ -113,13 +113,7 @@ def _setting(outcome: Outcome) -> str:
 
 def command(outcome: Outcome) -> str:
     """What to type for the same."""
-    words = f"vitrail lab {outcome.claim.name}"
-    if outcome.plan is None:
-        return words
-    request = outcome.plan.request
-    given = {"minutes": request["minutes"], "seeds": request["seeds"], "data": request["data"]}
-    usual = {"minutes": None, "seeds": 3, "data": outcome.claim.data}
-    return words + "".join(f" --{name} {value}" for name, value in given.items() if value != usual[name])
+    return outcome.records[-1]["command"] if outcome.records else f"vitrail lab {outcome.claim.name}"
 
 
 def _versions(outcome: Outcome) -> str:

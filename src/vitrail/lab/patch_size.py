@@ -30,6 +30,6 @@ CLAIM = Claim(
     arms=tuple(Arm(name(size), {"model.patch_size": size}, series="ViT", x=size) for size in SIZES),
     judge=judge,
     steps=1200,
-    minutes=15,
+    minutes=4,
     x_label="pixels of a patch",
 )

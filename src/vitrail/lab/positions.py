@@ -33,6 +33,6 @@ CLAIM = Claim(
     ),
     judge=judge,
     steps=2000,
-    minutes=18,
+    minutes=6,
     paper_values={NONE: 0.614, ONE: 0.642, TWO: 0.640, RELATIVE: 0.640},
 )

@@ -30,6 +30,6 @@ CLAIM = Claim(
     ),
     judge=judge,
     steps=1500,
-    minutes=20,
+    minutes=5,
     base={"augment.crop": "none", "augment.flip": False},
 )

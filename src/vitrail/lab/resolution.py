@@ -31,5 +31,5 @@ CLAIM = Claim(
     ),
     judge=judge,
     steps=2500,
-    minutes=16,
+    minutes=4,
 )

@@ -103,7 +103,8 @@ def _take(plan: Plan, store: Store, task: Task) -> bool:
         start = None if before is None else store.model_file(before.name)
         keep = store.model_file(task.name) if any(other.needs == task.name for other in plan.tasks) else None
         failed = start is not None and not start.exists()
-        store.write(task, not_begun(task) if failed else run_task(task, place, start, keep))
+        record = not_begun(task) if failed else run_task(task, place, start, keep)
+        store.write(task, record | {"command": plan.command(store.folder.parent)})
     return True
 
 

@@ -24,7 +24,7 @@ from vitrail.train.settings import Budget, TrainSettings, change
 
 VALIDATION = 1_000  # pictures held back to choose weights and learning rates by, at most a tenth
 SPLIT_SEED = 0  # every run is tested on the same pictures
-BATCH = 64
+BATCH = 32  # for the same pictures twice the steps of 64, which brings small models farther
 
 
 @lru_cache(maxsize=2)

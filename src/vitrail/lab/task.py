@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,13 @@ class Plan:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
+
+    def command(self, root: Path) -> str:
+        """What to type for the same, in the lab's folder `root`."""
+        given = {name: self.request[name] for name in ("minutes", "jobs", "seeds", "data")}
+        said = {name: value for name, value in (*given.items(), ("out", root.as_posix())) if value is not None}
+        words = [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}" for name, value in said.items()]
+        return " ".join((f"vitrail lab {self.claim}", *words))
 
     def of_seed(self, seed: int) -> list[Task]:
         return [task for task in self.tasks if task.seed == seed]

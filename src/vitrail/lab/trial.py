@@ -71,7 +71,6 @@ def _record(task: Task, figures: dict[str, Any], seconds: float, processor: floa
         "processor_seconds": round(processor, 2),
         "settings": task.settings,
         "versions": versions(),
-        "command": f"vitrail lab {task.claim}",
     }
 
 

@@ -40,7 +40,7 @@ def artefact_of(session: Session, model: Model) -> Artefact:
         classes=session.examples.classes,
         preprocessing=session.settings.image,
         multi_label=session.examples.multi_label,
-        data_fingerprint=session.examples.fingerprint(),
+        data_fingerprint=session.fingerprint,
     )
 
 

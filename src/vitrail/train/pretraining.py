@@ -213,7 +213,7 @@ def _trainer(session: Session, method: SelfSupervised) -> Trainer:
 
 
 def _artefact(session: Session, model: ViT) -> Artefact:
-    return Artefact(model=model, preprocessing=session.settings.image, data_fingerprint=session.examples.fingerprint())
+    return Artefact(model=model, preprocessing=session.settings.image, data_fingerprint=session.fingerprint)
 
 
 # ---- measuring

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,11 @@ class Session:
         self._named: set[int] = set()
         self.examples = self._read_once(plan.examples)
         self.channels = self.settings.model.channels
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the pictures; it goes into every model file that a run saves, and takes a moment where they are many."""
+        return self.examples.fingerprint()
 
     def elapsed(self) -> float:
         """Seconds since the command began."""
