@@ -58,7 +58,7 @@ def falling_lead(ahead, places):
     least, most = places
 
     def share(arm):
-        return (arm.x - least) / (most - least)
+        return np.log(arm.x / least) / np.log(most / least)
 
     return (
         lambda arm, _: 0.3 + 0.2 * share(arm) + (0.1 * (1 - share(arm)) if arm.series.startswith(ahead) else 0.0),
@@ -85,9 +85,9 @@ EXPECTED = {
         lambda arm, _: 0.1 if arm.name.startswith("post") and arm.x > 4 else 0.5,
         lambda arm, _: 0.1 if arm.name.startswith("pre ") and arm.x > 4 else 0.5,
     ),
-    "data-size": falling_lead("ResNet", (2.7, 4.5)),
-    "bigger": falling_lead("small", (2.7, 4.5)),
-    "hybrid": falling_lead("hybrid", (5, 7)),
+    "data-size": falling_lead("ResNet", (500, 16000)),
+    "bigger": falling_lead("small", (500, 16000)),
+    "hybrid": falling_lead("hybrid", (32, 128)),
     "depth-width": first_is_best("3 times deeper"),
     "regularisation": first_is_best("both"),
     "optimiser": first_is_best("ViT adamw", "ResNet adamw"),

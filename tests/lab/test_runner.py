@@ -50,7 +50,7 @@ def accuracies(root):
 # ---- records --------------------------------------------------------------------------------------------------------
 
 
-def test_every_run_is_a_record_with_what_it_depends_on(done):
+def test_every_run_is_a_record_with_what_it_depends_on(done, data):
     root, heard = done
     records = [json.loads(path.read_text()) for path in (root / "tiny" / "records").glob("*.json")]
     assert sorted((r["arm"], r["seed"]) for r in records) == [
@@ -62,7 +62,7 @@ def test_every_run_is_a_record_with_what_it_depends_on(done):
         assert record["settings"]["threads"] == 1
         assert record["settings"]["seed"] == record["seed"]
         assert {"vitrail", "torch", "python"} <= set(record["versions"])
-        assert record["command"] == "vitrail lab tiny"
+        assert record["command"] == f"vitrail lab tiny --data {data} --seeds 2 --out {root.as_posix()}"
         assert record["seconds"] > 0
     assert any("4 of 4 runs to do" in line for line in heard)
     assert any("1 of 4  narrow, seed 0: accuracy" in line for line in heard)

@@ -11,6 +11,7 @@ import pytest
 
 from page.html_checker import Checker
 from train.test_job import Quiet, wishes
+from vitrail.data.examples import Examples
 from vitrail.train import job
 
 RESNET = {"model": "R18", "changes": {"model.blocks": (1,), "model.width": 32, "threads": 1, "batch_size": 8}}
@@ -32,3 +33,14 @@ def test_the_report_looks_inside(chosen: dict[str, Any], there: str, tmp_path: P
     assert 'id="inside"' in document
     assert there in document
     assert "could not be shown" not in document
+
+
+def test_pictures_are_fingerprinted_once_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads every name, and each of the best weights is saved with it."""
+    asked: list[str] = []
+    plain = Examples.fingerprint
+    monkeypatch.setattr(Examples, "fingerprint", lambda examples: asked.append("once") or plain(examples))
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 16, 16, 3)).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(30) % 3)
+    job.train(job.plan(wishes(str(tmp_path / "x.npz"))), tmp_path / "run", Quiet(), started=time.monotonic())
+    assert asked == ["once"]

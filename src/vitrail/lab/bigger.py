@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from vitrail.lab.claim import Arm, Claim, Results
+from vitrail.lab.claim import Arm, Claim, Gap, Results
 from vitrail.lab.statistics import difference, slope
 from vitrail.lab.verdict import Verdict, all_of, more_than
 
@@ -15,7 +15,7 @@ SHAPES = {"small": {"dim": 48, "depth": 3, "heads": 3}, "large": {"dim": 96, "de
 def arm(size: str, pictures: int) -> Arm:
     changes = {f"model.{key}": value for key, value in SHAPES[size].items()}
     changes["model.mlp_dim"] = 2 * SHAPES[size]["dim"]
-    return Arm(f"{size} {pictures}", changes, pictures, series=size, x=math.log10(pictures))
+    return Arm(f"{size} {pictures}", changes, pictures, series=size, x=pictures)
 
 
 def judge(results: Results) -> Verdict:
@@ -46,5 +46,6 @@ CLAIM = Claim(
     judge=judge,
     steps=800,
     minutes=8,
-    x_label="pictures to train on, power of ten",
+    x_label="pictures to train on",
+    gaps=(Gap("large − small", "large", "small"),),
 )

@@ -23,8 +23,17 @@ class Arm:
     steps: float = 1.0  # share of the claim's steps
     method: str = SUPERVISED  # how a batch becomes a loss; others need no labels
     judged: bool = True  # False: only there for others to start from
-    series: str = ""  # the line of the figure it belongs to, and its place on it
+    series: str = ""  # the line of the figure it belongs to, and its place on it, above 0
     x: float | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A line of the figure of differences: one series minus another, by seed."""
+
+    name: str
+    one: str
+    other: str
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Claim:
     shown: str = "accuracy"  # the figure that is drawn
     paper_values: Mapping[str, float] = field(default_factory=dict)  # by arm, where the paper has the same one
     x_label: str = ""  # of the figure's lines
+    gaps: tuple[Gap, ...] = ()  # drawn as well: how far series are apart
+    reached: float | None = None  # drawn as well: the share of seeds with this accuracy or more
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]

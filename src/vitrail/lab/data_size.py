@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from vitrail.lab.claim import Arm, Claim, Results
+from vitrail.lab.claim import Arm, Claim, Gap, Results
 from vitrail.lab.statistics import mean_interval, slope
 from vitrail.lab.verdict import Finding, Verdict, all_of, more_than
 
@@ -16,14 +16,12 @@ BLOCKS = {"small": (1,), "large": (1, 1)}  # as many multiply-adds as the transf
 def transformer(size: str, pictures: int) -> Arm:
     width = WIDTHS[size]
     changes = {"model.dim": width, "model.heads": width // 16, "model.mlp_dim": 2 * width}
-    return Arm(f"ViT {size} {pictures}", changes, pictures, series=f"ViT, {size}", x=math.log10(pictures))
+    return Arm(f"ViT {size} {pictures}", changes, pictures, series=f"ViT, {size}", x=pictures)
 
 
 def resnet(size: str, pictures: int) -> Arm:
     model = {"kind": "resnet", "blocks": BLOCKS[size], "bottleneck": False, "width": 32, "stem": "small"}
-    return Arm(
-        f"ResNet {size} {pictures}", {"model": model}, pictures, series=f"ResNet, {size}", x=math.log10(pictures)
-    )
+    return Arm(f"ResNet {size} {pictures}", {"model": model}, pictures, series=f"ResNet, {size}", x=pictures)
 
 
 def judge(results: Results) -> Verdict:
@@ -57,5 +55,6 @@ CLAIM = Claim(
     judge=judge,
     steps=800,
     minutes=18,
-    x_label="pictures to train on, power of ten",
+    x_label="pictures to train on",
+    gaps=tuple(Gap(f"ViT − ResNet, {size}", f"ViT, {size}", f"ResNet, {size}") for size in WIDTHS),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from vitrail.lab.claim import Arm, Claim, Results
+from vitrail.lab.claim import Arm, Claim, Gap, Results
 from vitrail.lab.statistics import difference, slope
 from vitrail.lab.verdict import Verdict, all_of, more_than
 
@@ -15,7 +15,7 @@ STEMS = {"hybrid": "conv", "plain": "none"}
 def arm(kind: str, size: str) -> Arm:
     width = WIDTHS[size]
     changes = {"model.stem": STEMS[kind], "model.dim": width, "model.heads": width // 16, "model.mlp_dim": 2 * width}
-    return Arm(f"{kind} {size}", changes, series=kind, x=math.log2(width))
+    return Arm(f"{kind} {size}", changes, series=kind, x=width)
 
 
 def judge(results: Results) -> Verdict:
@@ -45,5 +45,6 @@ CLAIM = Claim(
     judge=judge,
     steps=1000,
     minutes=6,
-    x_label="width, power of two",
+    x_label="width",
+    gaps=(Gap("hybrid − plain", "hybrid", "plain"),),
 )

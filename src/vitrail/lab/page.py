@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vitrail.lab.figure import draw, keys, style
+from vitrail.lab.figure import panels, style
 from vitrail.lab.outcome import Outcome
 from vitrail.lab.statistics import mean_interval
 from vitrail.lab.verdict import CONTRADICTED, NOT_HERE, NOT_RUN
 from vitrail.page.document import document, text
-from vitrail.report.section import figure
+from vitrail.report.section import figure, key
 from vitrail.report.words import count, duration
 from vitrail.weights.durable import write_text
 
@@ -59,16 +59,15 @@ def _effort(outcomes: Sequence[Outcome]) -> str:
 
 def _part(outcome: Outcome) -> str:
     claim, word = outcome.claim, outcome.verdict.word
-    drawn = ""
-    if outcome.results is not None:
-        drawn = figure(f"{claim.shown}, {count(outcome.seeds, 'seed')}", draw(claim, outcome.results), key=keys(claim))
+    made = [] if outcome.results is None else panels(claim, outcome.results)
+    drawn = "".join(figure(panel.caption, panel.drawn, key=key(*panel.keys)) for panel in made)
     rows = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in _rows(outcome) if value)
     return f"""
 <section class="part" id="{claim.name}" aria-labelledby="{claim.name}-title">
   <p class="name">{text(claim.name)}</p>
   <h2 id="{claim.name}-title">{text(claim.title)}</h2>
   <p><span class="verdict {word.replace(" ", "-")}">{word}</span></p>
-  {drawn}
+  <div class="figures">{drawn}</div>
   <div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div>
 </section>"""
 

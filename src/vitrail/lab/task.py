@@ -53,10 +53,11 @@ class Plan:
 
     def command(self, root: Path) -> str:
         """What to type for the same, in the lab's folder `root`."""
-        given = {name: self.request[name] for name in ("minutes", "jobs", "seeds", "data")}
-        said = {name: value for name, value in (*given.items(), ("out", root.as_posix())) if value is not None}
-        words = [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}" for name, value in said.items()]
-        return " ".join((f"vitrail lab {self.claim}", *words))
+        words = ["vitrail", "lab", self.claim]
+        for name, value in (*self.request.items(), ("out", root.as_posix())):
+            if value is not None:
+                words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
+        return shlex.join(words)
 
     def of_seed(self, seed: int) -> list[Task]:
         return [task for task in self.tasks if task.seed == seed]
