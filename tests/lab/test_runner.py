@@ -21,8 +21,9 @@ from vitrail.lab.planning import make_plan, make_tasks, stated, steps_for
 from vitrail.lab.records import Store
 from vitrail.lab.runner import Options, run, run_claims
 from vitrail.lab.standard import changed, open_pictures, some, standard_settings
-from vitrail.lab.task import read_plan
+from vitrail.lab.task import Plan, read_plan
 from vitrail.lab.verdict import NOT_RUN, UNFINISHED
+from vitrail.train.settings import TrainSettings
 
 TESTS = Path(__file__).parent.parent
 
@@ -107,6 +108,19 @@ def test_the_outcome_is_read_from_the_records(done):
     assert Path(said["figure"]).read_text().startswith("<svg xmlns=")
     assert len(said["measured"]["wide"]) == 2
     assert read_outcome(tiny_lab.claim(name="other"), root).verdict.word == NOT_RUN
+
+
+def test_a_plan_is_read_as_it_was_made_and_says_shared_settings_once(data, tmp_path):
+    tasks = make_tasks(tiny_lab.claim(), data, 2, 4)
+    plan = Plan("tiny", {"data": data, "seeds": 2, "minutes": None, "jobs": None}, 4, {"narrow": 0.1}, 90, tasks)
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    read = read_plan(tmp_path)
+    assert read.to_json() == plan.to_json()
+    assert [TrainSettings.from_dict(task.settings) for task in read.tasks] == [
+        TrainSettings.from_dict(task.settings) for task in tasks
+    ]
+    written = json.loads(plan.to_json())
+    assert all(set(task["settings"]) == {"model", "seed"} for task in written["tasks"])
 
 
 def test_half_a_claim_is_unfinished(done, tmp_path):

@@ -49,7 +49,16 @@ class Plan:
     tasks: tuple[Task, ...]
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        """Settings that all runs share are written once."""
+        shared = {
+            key: value
+            for key, value in (self.tasks[0].settings if self.tasks else {}).items()
+            if all(key in task.settings and task.settings[key] == value for task in self.tasks)
+        }
+        values = asdict(self)
+        for task in values["tasks"]:
+            task["settings"] = {key: value for key, value in task["settings"].items() if key not in shared}
+        return json.dumps({**values, "settings": shared}, indent=1)
 
     def command(self, root: Path) -> str:
         """What to type for the same, in the lab's folder `root`."""
@@ -70,7 +79,12 @@ def read_plan(folder: Path) -> Plan | None:
         return None
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        tasks = tuple(Task(**{**task, "measures": tuple(task["measures"])}) for task in values.pop("tasks"))
-        return Plan(**values, tasks=tasks)
+        shared = values.pop("settings", {})
+        return Plan(**{**values, "tasks": tuple(_task(task, shared) for task in values["tasks"])})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileError(f"cannot be read ({error})", where=path, fix="remove it to plan anew") from error
+
+
+def _task(values: dict[str, Any], shared: dict[str, Any]) -> Task:
+    settings = {**shared, **values["settings"]}
+    return Task(**{**values, "settings": settings, "measures": tuple(values["measures"])})
