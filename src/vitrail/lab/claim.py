@@ -70,8 +70,8 @@ class Claim:
     shown: str = "accuracy"  # the figure that is drawn
     paper_values: Mapping[str, float] = field(default_factory=dict)  # by arm, where the paper has the same one
     x_label: str = ""  # of the figure's lines
-    gaps: tuple[Gap, ...] = ()  # drawn as well: how far series are apart
-    reached: float | None = None  # drawn as well: the share of seeds with this accuracy or more
+    gaps: tuple[Gap, ...] = ()  # drawn before the accuracies: how far series are apart
+    reached: float | None = None  # drawn in the place of the accuracies: the share of seeds with this one or more
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]

@@ -40,13 +40,11 @@ def style() -> str:
 
 
 def panels(claim: Claim, results: Results) -> list[Panel]:
-    """What the test is about first, then the figure that was measured."""
-    made = []
-    if claim.gaps:
-        made.append(_gap_panel(claim, results))
+    """What the test is about first; then the figure that was measured, unless the first one has it."""
     if claim.reached is not None:
-        made.append(_reached_panel(claim, results, claim.reached))
-    return [*made, _shown_panel(claim, results)]
+        return [_reached_panel(claim, results, claim.reached)]
+    gaps = [_gap_panel(claim, results)] if claim.gaps else []
+    return [*gaps, _shown_panel(claim, results)]
 
 
 def write_figure(outcome: Outcome, root: Path) -> Path | None:
@@ -162,7 +160,9 @@ def _shown_panel(claim: Claim, results: Results) -> Panel:
     made = lines(claim, results)
     ends = [end for line in made for pair in line.band for end in pair]
     plane = Plane(_place_axis(claim), _value_axis(claim, ends))
-    return Panel(caption, line_chart(f"{claim.title}: {caption}", _cut(made, plane), plane), _keys(made))
+    return Panel(
+        caption, line_chart(f"{claim.title}: {caption}", _cut(made, plane), plane), _keys(made) if len(made) > 1 else ()
+    )
 
 
 def _gap_panel(claim: Claim, results: Results) -> Panel:
