@@ -33,7 +33,7 @@ CLAIM = Claim(
         Arm(AFTER, pictures=LABELLED, start="MAE"),
     ),
     judge=judge,
-    steps=600,
-    minutes=6,
+    steps=500,
+    minutes=5,
     base={"model.patch_size": 2, "model.positions": "sincos-2d"},
 )

@@ -30,6 +30,6 @@ CLAIM = Claim(
         Arm(SUPERVISED, pictures=LABELLED, start="labels"),
     ),
     judge=judge,
-    steps=1000,
-    minutes=6,
+    steps=800,
+    minutes=5,
 )

@@ -30,6 +30,6 @@ CLAIM = Claim(
         ),
     ),
     judge=judge,
-    steps=2500,
+    steps=1800,
     minutes=4,
 )
