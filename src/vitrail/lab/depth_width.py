@@ -26,6 +26,6 @@ CLAIM = Claim(
         Arm(WIDER, {"model.dim": 112, "model.heads": 7, "model.mlp_dim": 224}),
     ),
     judge=judge,
-    steps=1200,
-    minutes=6,
+    steps=800,
+    minutes=5,
 )

@@ -43,8 +43,8 @@ CLAIM = Claim(
     if_not="Here even the large model is small and its data are few, which is where convolutions help most.",
     arms=tuple(arm(kind, size) for kind in STEMS for size in WIDTHS),
     judge=judge,
-    steps=800,
-    minutes=6,
+    steps=500,
+    minutes=4,
     x_label="width",
     gaps=(Gap("hybrid − plain", "hybrid", "plain"),),
 )

@@ -33,7 +33,7 @@ CLAIM = Claim(
         Arm(AFTER, pictures=LABELLED, start="MAE"),
     ),
     judge=judge,
-    steps=500,
-    minutes=5,
+    steps=300,
+    minutes=4,
     base={"model.patch_size": 2, "model.positions": "sincos-2d"},
 )

@@ -30,6 +30,6 @@ CLAIM = Claim(
         Arm(SUPERVISED, pictures=LABELLED, start="labels"),
     ),
     judge=judge,
-    steps=800,
-    minutes=5,
+    steps=500,
+    minutes=4,
 )

@@ -29,7 +29,7 @@ CLAIM = Claim(
     if_not="A patch of 2 pixels holds 12 numbers: what a longer sequence gains, so small a piece may lose.",
     arms=tuple(Arm(name(size), {"model.patch_size": size}, series="ViT", x=size) for size in SIZES),
     judge=judge,
-    steps=1000,
-    minutes=4,
+    steps=600,
+    minutes=3,
     x_label="pixels of a patch",
 )

@@ -32,7 +32,7 @@ CLAIM = Claim(
         Arm(RELATIVE, {"model.positions": "relative"}),
     ),
     judge=judge,
-    steps=1200,
+    steps=1000,
     minutes=5,
     paper_values={NONE: 0.614, ONE: 0.642, TWO: 0.640, RELATIVE: 0.640},
 )

@@ -29,7 +29,7 @@ CLAIM = Claim(
         Arm(BOTH, {"optim.weight_decay": 0.3, **DROPPED}, PICTURES),
     ),
     judge=judge,
-    steps=1500,
+    steps=1000,
     minutes=5,
     base={"augment.crop": "none", "augment.flip": False},
 )

@@ -30,6 +30,6 @@ CLAIM = Claim(
         ),
     ),
     judge=judge,
-    steps=1800,
-    minutes=4,
+    steps=1200,
+    minutes=3,
 )
