@@ -3,13 +3,14 @@
     python benchmarks/pretraining.py [--data fashion-mnist] [--minutes 10] [--tuning 1500] [--jobs 1] [--out FOLDER]
 
 For each seed every method pre-trains on all training pictures without their labels; then a classifier is fine-tuned
-from its encoder on a share of the labels, beside one from scratch with the recipe of `vitrail train`, on the same
-pictures, for as many steps of as many pictures. Test accuracy, mean and spread over the seeds.
+from its encoder on a share of the labels, beside two from scratch, on the same pictures, for as many steps of as many
+pictures: the encoder's own shape, and the model that `vitrail train` takes by itself, both with its recipe. Test
+accuracy, mean and spread over the seeds.
 
 Work is counted in steps, so that a busy machine changes the time but not the result: how many steps `--minutes` are
-worth for each method is measured once and kept in steps.json (on a machine that does nothing else), or given by
-`--steps`. What it will cost is said first. Finished cells are not repeated and interrupted runs go on, so the same
-command again continues. `--jobs 2` does two at a time, with half of the cores each.
+worth for each method is measured once, by the time of the processor, and kept in steps.json, or given by `--steps`.
+What it will cost is said first. Finished cells are not repeated and interrupted runs go on, so the same command again
+continues. `--jobs 2` does two at a time, with half of the cores each; `--threads 1` uses one core.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from vitrail.train.session import Plan
 from vitrail.train.settings import Budget
 
 SHARES = (0.01, 0.10)
-SCRATCH = "scratch"
+SCRATCH = ("scratch, the same model", "scratch, as `vitrail train` chooses")
 TUNING_BATCH = 32
 TIMED = 15  # steps
 
@@ -62,14 +63,16 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, choices=(1, 2), default=1)
+    parser.add_argument("--threads", type=int, help="of each job; its share of the cores if not given")
     parser.add_argument("--out", type=Path, default=Path("runs/pretraining"))
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    asked = Asked(chosen.data, chosen.minutes, chosen.tuning, max(1, (os.cpu_count() or 1) // chosen.jobs), chosen.out)
+    threads = chosen.threads or max(1, (os.cpu_count() or 1) // chosen.jobs)
+    asked = Asked(chosen.data, chosen.minutes, chosen.tuning, threads, chosen.out)
     seconds = seconds_a_step(asked, chosen.methods)
     steps = {method: chosen.steps or round(60 * chosen.minutes / seconds[method]) for method in chosen.methods}
     say_cost(asked, seconds, steps, len(chosen.seeds), chosen.jobs)
-    chains = [(asked, method, steps.get(method, 0), seed) for seed in chosen.seeds for method in (SCRATCH, *steps)]
+    chains = [(asked, method, steps.get(method, 0), seed) for seed in chosen.seeds for method in (*SCRATCH, *steps)]
     with ProcessPoolExecutor(chosen.jobs, multiprocessing.get_context("spawn")) as pool:
         cells = [cell for cells in pool.map(chain, chains) for cell in cells]
     (chosen.out / "cells.json").write_text(json.dumps(cells, indent=1))
@@ -88,13 +91,13 @@ def seconds_a_step(asked: Asked, methods: list[str]) -> dict[str, float]:
     torch.set_num_threads(asked.threads)
     for method in methods:
         if method not in known:
-            known[method] = timed(planned_encoder(asked, method, 0))
+            known[method] = timed(planned_encoder(asked, method, 0)) / asked.threads
             path.write_text(json.dumps(known, indent=1))
     return known
 
 
 def timed(planned: Plan) -> float:
-    """The median of a few steps, after the first ones."""
+    """Seconds of the processor, the median of a few steps after the first ones: others on the machine do not count."""
     settings = planned.settings
     assert isinstance(settings, PretrainSettings)
     method = pretraining.build_method(settings).train()
@@ -106,12 +109,12 @@ def timed(planned: Plan) -> float:
     )  # fmt: skip
     batches, times = loader.batches(0), []
     for step in range(TIMED):
-        start = time.monotonic()
+        start = time.process_time()
         method(next(batches), 0, step, step / TIMED).backward()
         for optimizer in optimizers.parts:
             optimizer.step()
         optimizers.zero_grad()
-        times.append(time.monotonic() - start)
+        times.append(time.process_time() - start)
     return statistics.median(times[TIMED // 3 :])
 
 
@@ -119,7 +122,7 @@ def say_cost(asked: Asked, seconds: dict[str, float], steps: dict[str, int], see
     minutes = {method: count * seconds[method] / 60 for method, count in steps.items()}
     for method, count in steps.items():
         print(f"{method}: {count:,} steps, about {minutes[method]:.0f} minutes for each of {seeds} seeds")
-    cells = seeds * len(SHARES) * (1 + len(steps))
+    cells = seeds * len(SHARES) * (len(SCRATCH) + len(steps))
     print(f"and {cells} classifiers of {asked.tuning:,} steps of {TUNING_BATCH} pictures")
     print(f"pre-training takes about {seeds * sum(minutes.values()) / jobs / 60:.1f} hours in all", flush=True)
 
@@ -130,7 +133,7 @@ def say_cost(asked: Asked, seconds: dict[str, float], steps: dict[str, int], see
 def chain(given: tuple[Asked, str, int, int]) -> list[dict[str, Any]]:
     """One encoder, and the classifiers from it; or those from scratch."""
     asked, method, steps, seed = given
-    start = None if method == SCRATCH else encoder(asked, method, steps, seed)
+    start = None if method in SCRATCH else encoder(asked, method, steps, seed)
     cells = [classifier(asked, method, start, share, seed) for share in SHARES]
     said = ", ".join(f"{cell['accuracy']:.2%} with {cell['share']:.0%}" for cell in cells)
     print(f"{method}, seed {seed}: {said} of the labels", flush=True)
@@ -140,8 +143,8 @@ def chain(given: tuple[Asked, str, int, int]) -> list[dict[str, Any]]:
 def planned_encoder(asked: Asked, method: str, seed: int) -> Plan:
     wishes = pretraining.Wishes(
         asked.data,
-        method,
         Budget(minutes=asked.minutes),
+        method=method,
         labels=False,
         seed=seed,
         device="cpu",
@@ -166,7 +169,7 @@ def encoder(asked: Asked, method: str, steps: int, seed: int) -> Path:
 
 def classifier(asked: Asked, method: str, start: Path | None, share: float, seed: int) -> dict[str, Any]:
     """One classifier, trained on a share of the labels and measured on the test pictures."""
-    folder = asked.out / f"{method}-{seed}-{share:g}"
+    folder = asked.out / f"{named(method)}-{seed}-{share:g}"
     path = asked.out / f"{folder.name}.json"
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text())
@@ -178,7 +181,7 @@ def classifier(asked: Asked, method: str, start: Path | None, share: float, seed
         start=None if start is None else str(start),
         seed=seed,
         device="cpu",
-        changes={"threads": asked.threads, "batch_size": TUNING_BATCH},
+        changes={"threads": asked.threads, "batch_size": TUNING_BATCH, **shape(asked, method)},
     )
     planned = counted(job.plan(wishes, examples), asked.tuning)
     with Display(Console(quiet=True)) as display:
@@ -187,6 +190,19 @@ def classifier(asked: Asked, method: str, start: Path | None, share: float, seed
     made = {"method": method, "share": share, "seed": seed, "accuracy": outcome.evaluation.accuracy}
     path.write_text(json.dumps(made))
     return made
+
+
+def shape(asked: Asked, method: str) -> dict[str, Any]:
+    """Of the encoder, for the model from scratch that shall have the same; others bring or choose their own."""
+    if method != SCRATCH[0]:
+        return {}
+    model = planned_encoder(asked, "mae", 0).settings.model.to_dict()
+    return {f"model.{key}": value for key, value in model.items() if key != "num_classes"}
+
+
+def named(method: str) -> str:
+    """As a part of a folder's name."""
+    return {SCRATCH[0]: "scratch-same", SCRATCH[1]: "scratch-own"}.get(method, method)
 
 
 def counted(planned: Plan, steps: int) -> Plan:
@@ -213,7 +229,7 @@ def table(cells: list[dict[str, Any]], asked: Asked, steps: dict[str, int], seed
         "| method | steps without labels | " + " | ".join(f"{share:.0%} of the labels" for share in SHARES) + " |",
         "|---|" + "---|" * (len(SHARES) + 1),
     ]
-    for method in (SCRATCH, *steps):
+    for method in (*SCRATCH, *steps):
         row = [f"{steps.get(method, 0):,}"]
         for share in SHARES:
             found = [cell["accuracy"] for cell in cells if (cell["method"], cell["share"]) == (method, share)]
