@@ -4,8 +4,9 @@
 
 For each seed every method pre-trains on all training pictures without their labels; then a classifier is fine-tuned
 from its encoder on a share of the labels, beside two from scratch, on the same pictures, for as many steps of as many
-pictures: the encoder's own shape, and the model that `vitrail train` takes by itself, both with its recipe. Test
-accuracy, mean and spread over the seeds.
+pictures: the encoder's own shape, and the model that `vitrail train` takes by itself, both with its recipe. A third is
+fine-tuned like the others, but from an encoder that has learned nothing: fine-tuning begins with a closed-form probe,
+which is worth something on any features. Test accuracy, mean and spread over the seeds.
 
 Work is counted in steps, so that a busy machine changes the time but not the result: how many steps `--minutes` are
 worth for each method is measured once, by the time of the processor, and kept in steps.json, or given by `--steps`.
@@ -33,15 +34,19 @@ from vitrail.data.examples import Examples
 from vitrail.data.loader import TrainingLoader
 from vitrail.data.sources import open_data
 from vitrail.methods.registry import METHODS
+from vitrail.model import build
 from vitrail.train import job, pretraining
 from vitrail.train.optim import build_optimizers
 from vitrail.train.pretraining_recipe import PretrainSettings
 from vitrail.train.progress import Display
 from vitrail.train.session import Plan
 from vitrail.train.settings import Budget
+from vitrail.weights.artefact import Artefact
 
 SHARES = (0.01, 0.10)
 SCRATCH = ("scratch, the same model", "scratch, as `vitrail train` chooses")
+UNTRAINED = "an untrained encoder, fine-tuned"
+BESIDE = (*SCRATCH, UNTRAINED)  # what the methods are compared with
 TUNING_BATCH = 32
 TIMED = 15  # steps
 
@@ -72,7 +77,7 @@ def main() -> None:
     seconds = seconds_a_step(asked, chosen.methods)
     steps = {method: chosen.steps or round(60 * chosen.minutes / seconds[method]) for method in chosen.methods}
     say_cost(asked, seconds, steps, len(chosen.seeds), chosen.jobs)
-    chains = [(asked, method, steps.get(method, 0), seed) for seed in chosen.seeds for method in (*SCRATCH, *steps)]
+    chains = [(asked, method, steps.get(method, 0), seed) for seed in chosen.seeds for method in (*BESIDE, *steps)]
     with ProcessPoolExecutor(chosen.jobs, multiprocessing.get_context("spawn")) as pool:
         cells = [cell for cells in pool.map(chain, chains) for cell in cells]
     (chosen.out / "cells.json").write_text(json.dumps(cells, indent=1))
@@ -122,7 +127,7 @@ def say_cost(asked: Asked, seconds: dict[str, float], steps: dict[str, int], see
     minutes = {method: count * seconds[method] / 60 for method, count in steps.items()}
     for method, count in steps.items():
         print(f"{method}: {count:,} steps, about {minutes[method]:.0f} minutes for each of {seeds} seeds")
-    cells = seeds * len(SHARES) * (len(SCRATCH) + len(steps))
+    cells = seeds * len(SHARES) * (len(BESIDE) + len(steps))
     print(f"and {cells} classifiers of {asked.tuning:,} steps of {TUNING_BATCH} pictures")
     print(f"pre-training takes about {seeds * sum(minutes.values()) / jobs / 60:.1f} hours in all", flush=True)
 
@@ -155,7 +160,9 @@ def planned_encoder(asked: Asked, method: str, seed: int) -> Plan:
 
 def encoder(asked: Asked, method: str, steps: int, seed: int) -> Path:
     """The run of a method, made unless it is there; one that was interrupted goes on."""
-    folder = asked.out / f"{method}-{seed}"
+    folder = asked.out / f"{named(method)}-{seed}"
+    if method == UNTRAINED:
+        return untrained(asked, folder, seed)
     if (folder / "report.html").exists():
         return folder
     with Display(Console(quiet=True)) as display:
@@ -164,6 +171,15 @@ def encoder(asked: Asked, method: str, steps: int, seed: int) -> Path:
         else:
             planned = counted(planned_encoder(asked, method, seed), steps)
             pretraining.pretrain(planned, folder, display, started=time.monotonic())
+    return folder
+
+
+def untrained(asked: Asked, folder: Path, seed: int) -> Path:
+    """The encoder of `mae` as it starts."""
+    settings = planned_encoder(asked, "mae", seed).settings
+    torch.manual_seed(seed)
+    folder.mkdir(exist_ok=True)
+    Artefact(model=build(settings.model), preprocessing=settings.image).save(folder / "model.safetensors")
     return folder
 
 
@@ -177,13 +193,13 @@ def classifier(asked: Asked, method: str, start: Path | None, share: float, seed
     examples = few_labels(open_data(asked.data, val=0.0), share, seed)
     wishes = job.Wishes(
         asked.data,
-        Budget(minutes=asked.minutes),
+        Budget(steps=asked.tuning),
         start=None if start is None else str(start),
         seed=seed,
         device="cpu",
         changes={"threads": asked.threads, "batch_size": TUNING_BATCH, **shape(asked, method)},
     )
-    planned = counted(job.plan(wishes, examples), asked.tuning)
+    planned = job.plan(wishes, examples)
     with Display(Console(quiet=True)) as display:
         outcome = job.train(planned, folder, display, started=time.monotonic(), overwrite=True).outcome
     assert outcome.split == "test"
@@ -193,16 +209,19 @@ def classifier(asked: Asked, method: str, start: Path | None, share: float, seed
 
 
 def shape(asked: Asked, method: str) -> dict[str, Any]:
-    """Of the encoder, for the model from scratch that shall have the same; others bring or choose their own."""
-    if method != SCRATCH[0]:
+    """Of a model from scratch: the encoder's, or the one that `vitrail train` takes for these minutes."""
+    if method not in SCRATCH:
         return {}
-    model = planned_encoder(asked, "mae", 0).settings.model.to_dict()
-    return {f"model.{key}": value for key, value in model.items() if key != "num_classes"}
+    if method == SCRATCH[0]:
+        planned = planned_encoder(asked, "mae", 0)
+    else:
+        planned = job.plan(job.Wishes(asked.data, Budget(minutes=asked.minutes), device="cpu"))
+    return {f"model.{key}": value for key, value in planned.settings.model.to_dict().items() if key != "num_classes"}
 
 
 def named(method: str) -> str:
     """As a part of a folder's name."""
-    return {SCRATCH[0]: "scratch-same", SCRATCH[1]: "scratch-own"}.get(method, method)
+    return dict(zip(BESIDE, ("scratch-same", "scratch-own", "untrained"), strict=True)).get(method, method)
 
 
 def counted(planned: Plan, steps: int) -> Plan:
@@ -229,7 +248,7 @@ def table(cells: list[dict[str, Any]], asked: Asked, steps: dict[str, int], seed
         "| method | steps without labels | " + " | ".join(f"{share:.0%} of the labels" for share in SHARES) + " |",
         "|---|" + "---|" * (len(SHARES) + 1),
     ]
-    for method in (*SCRATCH, *steps):
+    for method in (*BESIDE, *steps):
         row = [f"{steps.get(method, 0):,}"]
         for share in SHARES:
             found = [cell["accuracy"] for cell in cells if (cell["method"], cell["share"]) == (method, share)]

@@ -20,7 +20,7 @@ from vitrail.model import ViT, build
 from vitrail.train import job, pretraining
 from vitrail.train.frozen import affordable
 from vitrail.train.pretraining import Wishes
-from vitrail.train.pretraining_recipe import PretrainSettings, choose
+from vitrail.train.pretraining_recipe import PretrainSettings, Start, choose
 from vitrail.train.recipe import Facts
 from vitrail.train.settings import Budget, TrainSettings, change
 from vitrail.weights.artefact import Artefact
@@ -253,12 +253,20 @@ def test_the_grid_is_about_eight(size):
 def test_choices_follow_the_method_and_the_minutes():
     short, long = (choose(facts(), "mae", Budget(minutes=m), 0).settings for m in (5, 200))
     assert (short.model.dim, long.model.dim) == (96, 192)
-    assert (short.method.decoder_depth, short.method.decoder_dim, long.method.decoder_dim) == (2, 64, 128)
-    assert short.optim.betas == (0.9, 0.95)
-    assert short.optim.lr == pytest.approx(1e-3 * short.batch_size / 256)
+    assert short.model.depth < long.model.depth
+    decoders = [(each.method.decoder_depth, each.method.decoder_dim) for each in (short, long)]
+    assert decoders == [(1, 64), (2, 128)]
+    assert (short.optim.name, short.batch_size) == ("muon", 32)  # LOG.md
     dino = choose(facts(classes=tuple("0123456789")), "dino", Budget(minutes=5), 0).settings
     assert dino.model.any_size
     assert not dino.method.flip  # of digits
+
+
+def test_weights_that_know_something_take_the_small_steps_of_the_papers():
+    start = Start("w", choose(facts(), "mae", Budget(minutes=5), 0).settings.model, None)
+    chosen = choose(facts(), "mae", Budget(minutes=5), 0, start=start).settings
+    assert (chosen.optim.name, chosen.optim.betas) == ("adamw", (0.9, 0.95))
+    assert chosen.optim.lr == pytest.approx(1e-3 * chosen.batch_size / 256)
 
 
 def test_a_model_by_name_must_be_made_of_patches():

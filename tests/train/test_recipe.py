@@ -87,6 +87,23 @@ def test_weights_keep_their_shape_and_their_pixels():
     assert chosen.model.read_layers == ()
 
 
+def test_a_small_model_is_fine_tuned_as_it_was_trained():
+    """With the small steps for large weights it ended below scratch (LOG.md)."""
+    small = facts(size=(28, 28), pictures=540)
+    scratch = from_scratch(small, Budget(steps=300), 0).settings
+    tuned = from_weights(small, Budget(steps=300), 0, "w", scratch.model.replace(num_classes=0)).settings
+    assert (tuned.optim, tuned.augment, tuned.regularise) == (scratch.optim, scratch.augment, scratch.regularise)
+    assert (tuned.batch_size, tuned.average) == (scratch.batch_size, scratch.average)
+    assert tuned.probe_first
+    large = from_weights(small, Budget(steps=300), 0, "w", model_config("B/16")).settings
+    assert large.optim.name == "adamw"
+
+
+def test_epochs_are_counted_with_the_batch_that_few_pictures_have():
+    """300 steps of 33 of 540 pictures are 18 epochs, for which no policy is needed."""
+    assert from_scratch(facts(size=(28, 28), pictures=540), Budget(steps=300), 0).settings.augment.policy == "none"
+
+
 def test_a_head_reads_several_layers_where_there_is_no_time_to_train_them():
     config = model_config("S/14@518 DINOv2")
     chosen = from_weights(facts(size=(160, 213)), Budget(minutes=1), 0, "w.safetensors", config).settings

@@ -27,15 +27,16 @@ from vitrail.train.recipe import (
 )
 from vitrail.train.settings import Budget, TrainSettings
 
-BATCH = 128
-RATES = {"masked-patches": 1e-3, "mae": 1e-3, "simmim": 1e-3, "dino": 5e-4}  # for a batch of 256
+BATCH = 32  # four times the steps of 128 in the same minutes, and the features need them (LOG.md)
+RATE = 3e-3  # of Muon, as in training with labels
+RATES = {"masked-patches": 1e-3, "mae": 1e-3, "simmim": 1e-3, "dino": 5e-4}  # of AdamW from weights, a batch of 256
 WIDEST_DECODER = 192  # MAE's, for small encoders
-DECODER_BLOCKS = 2  # it sees all patches, the encoder a quarter: the paper's eight would take most of the time
 
-# Minutes of two cores, at most, and the encoder for them.
+# Minutes of two cores, at most, and the encoder for them. In few, a shallow one wins, as with labels (LOG.md).
 SHAPES_BY_MINUTES = (
-    (15, Shape(96, 6, 3, 192)),
-    (60, Shape(128, 6, 4, 384)),
+    (6, Shape(96, 2, 3, 192)),
+    (15, Shape(96, 3, 3, 192)),
+    (60, Shape(128, 4, 4, 256)),
     (float("inf"), Shape(192, 6, 6, 768)),
 )
 
@@ -107,7 +108,7 @@ def choose(
         model=encoder,
         image=Preprocessing(encoder.image_size, *_pixels(facts, start)),
         augment=Augmentation() if method == "dino" else _augmentation(facts, encoder.image_size),
-        optim=OptimSettings(name="adamw", lr=RATES[method] * batch / 256, schedule="cosine", betas=(0.9, 0.95)),
+        optim=_optim(method, batch, start),
         regularise=Regularisation(),
         budget=budget,
         batch_size=batch,
@@ -122,16 +123,26 @@ def choose(
         "model": f"{why}; {grid}",
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "augment": "the views of dino are its augmentation" if method == "dino" else "little: masks differ in any case",
-        "optim": f"{RATES[method]:g} x batch / 256, betas (0.9, 0.95)",
-        "batch_size": "many steps in few minutes",
+        "optim": "Muon for the matrices of the blocks, AdamW for the rest: more is learned a minute (LOG.md)"
+        if start is None
+        else f"{RATES[method]:g} x batch / 256, betas (0.9, 0.95)",
+        "batch_size": "many steps in few minutes (LOG.md)",
     }
     return Choice(settings, reasons)
+
+
+def _optim(method: str, batch: int, start: Start | None) -> OptimSettings:
+    """Large steps for what starts at nothing; those of the papers for weights that know something already."""
+    if start is None:
+        return OptimSettings(name="muon", lr=RATE, schedule="cosine", betas=(0.9, 0.95))
+    return OptimSettings(name="adamw", lr=RATES[method] * batch / 256, schedule="cosine", betas=(0.9, 0.95))
 
 
 def _method(name: str, encoder: ViTConfig, facts: Facts) -> Config:
     if name == "mae":
         width = min(WIDEST_DECODER, max(32, encoder.dim * 2 // 3 // 32 * 32))  # the paper: 512 for 768 and 1024
-        return MAESettings(decoder_depth=DECODER_BLOCKS, decoder_dim=width)
+        # It sees all patches, the encoder a quarter: the paper's eight blocks would take most of the time.
+        return MAESettings(decoder_depth=1 if encoder.depth < 4 else 2, decoder_dim=width)
     if name == "dino":
         return DINOSettings(flip=can_flip(facts.classes))
     return METHODS[name].settings()

@@ -20,6 +20,7 @@ from vitrail.train.settings import ALL_BUT_HEAD, Budget, TrainSettings
 
 BATCH = 64
 GRID = 8  # patches a side that a small model from scratch aims at
+SMALL = 64  # pixels a side; pictures of no more are taken as they are, and models for them learn in minutes
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DIRECTIONAL = ("left", "right", "arrow")
 SEVERAL_LAYERS = "a head that reads several sees more (LOG.md)"
@@ -43,6 +44,7 @@ class Facts:
     bfloat16: bool = False  # whether the device multiplies such numbers faster than float32
 
 
+LARGE_STEPS = OptimSettings(name="muon", lr=3e-3, schedule="linear", warmup=0.05)
 PAPER_TRAINING = OptimSettings(
     name="adamw", lr=3e-3, schedule="cosine", warmup=0.05, weight_decay=0.3, betas=(0.9, 0.999), clip=1.0
 )
@@ -100,10 +102,10 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
         model=model,
         image=Preprocessing(size=model.image_size, mean=facts.mean, std=facts.std),
         augment=_augmentation(facts, epochs, size),
-        optim=OptimSettings(name="muon", lr=3e-3, schedule="linear", warmup=0.05),
+        optim=LARGE_STEPS,
         regularise=_regularisation(epochs, facts),
         budget=budget,
-        batch_size=min(BATCH, max(8, facts.pictures // 16)),
+        batch_size=_batch(facts),
         average=0.99,
         balance="weights" if facts.imbalance > 3 and not facts.multi_label else "none",
         precision=precision_for(facts, model),
@@ -162,7 +164,23 @@ def from_weights(
         "batch_size": "many small steps learn most a minute (LOG.md)",
         "precision": FAST_BFLOAT16,
     }
-    return Choice(settings, reasons)
+    choice = Choice(settings, reasons)
+    return _large_steps(choice, facts) if max(size) <= SMALL else choice
+
+
+def _large_steps(choice: Choice, facts: Facts) -> Choice:
+    """As from scratch, but for the start: a small model learned in minutes, and has much to learn still (LOG.md)."""
+    settings = choice.settings
+    epochs = _expected_epochs(facts, settings.budget, settings.model, processor_minutes(facts, settings.budget))
+    settings = settings.replace(
+        augment=_augmentation(facts, epochs, settings.image.size),
+        optim=LARGE_STEPS,
+        regularise=_regularisation(epochs, facts),
+        batch_size=_batch(facts),
+        average=0.99,
+    )
+    why = "as from scratch, because the model is small (LOG.md)"
+    return Choice(settings, choice.reasons | dict.fromkeys(("optim", "regularise", "batch_size"), why))
 
 
 def precision_for(facts: Facts, model: ModelConfig) -> str:
@@ -279,7 +297,7 @@ def processor_minutes(facts: Facts, budget: Budget) -> float:
 def image_size_for(facts: Facts) -> Pair:
     """Small pictures as they are; photos as small as a young model can use."""
     rows, columns = facts.size
-    if max(rows, columns) <= 64:
+    if max(rows, columns) <= SMALL:
         return _multiple(rows), _multiple(columns)
     return (64, 64) if facts.device == "cpu" else (224, 224)
 
@@ -315,8 +333,12 @@ def _expected_epochs(facts: Facts, budget: Budget, model: ModelConfig, minutes: 
     if budget.epochs is not None:
         return budget.epochs
     if budget.steps is not None:
-        return budget.steps * BATCH / max(1, facts.pictures)
+        return budget.steps * _batch(facts) / max(1, facts.pictures)
     return minutes * 60 * _pictures_a_second(model) / max(1, facts.pictures)
+
+
+def _batch(facts: Facts) -> int:
+    return min(BATCH, max(8, facts.pictures // 16))
 
 
 def _pictures_a_second(model: ModelConfig) -> float:
@@ -328,7 +350,7 @@ def _pictures_a_second(model: ModelConfig) -> float:
 
 def _augmentation(facts: Facts, epochs: float, size: Pair) -> Augmentation:
     """Little for few epochs, when everything is new anyway; more the more often a picture comes back (AugReg)."""
-    photos = max(facts.size) > 64
+    photos = max(facts.size) > SMALL
     crop: dict[str, Any] = {"crop": "resized", "scale": (0.35, 1.0)} if photos else {"crop": "shift"}
     shift = max(1, round(min(size) / 8))
     flip = can_flip(facts.classes)
