@@ -15,9 +15,9 @@ from pathlib import Path
 
 from seeds import accuracy, summary
 
-# A ResNet of four blocks, which one core can train in a minute or two; and the paper's plain patches, as large as
+# A ResNet of four blocks, which one core can train in a minute; and the paper's plain patches, as large as
 # `vitrail train` takes them for few minutes.
-TEACHER = ("--model", "R18", "model.blocks=[2, 2]")
+TEACHER = ("--model", "R18", "model.blocks=[2, 2]", "model.width=32")
 STUDENT = (
     *("model.dim=96", "model.depth=2", "model.heads=3", "model.dim_head=32", "model.mlp_dim=192"),
     *("model.patch_size=4", "model.stem=none"),

@@ -48,7 +48,7 @@ def told_apart(count=60):
 
 
 def planned(weights, **budget):
-    changes = {"threads": 1, "model.read_layers": [4, 6, 8]}
+    changes = {"threads": 1, "model.read_layers": [4, 6, 8], "regularise.small_images": 0.75}
     wishes = Wishes(data="tiny", start=str(weights), budget=Budget(**(budget or {"steps": 3})), changes=changes)
     return plan(wishes, told_apart())
 
@@ -143,7 +143,8 @@ def test_the_probe_learns_from_pictures_as_small_as_the_first_of_training(sessio
 
 def test_where_only_the_head_is_trained_pictures_have_their_full_size(weights):
     for changes, share, reason in (({}, 0.75, "all layers"), ({"frozen_blocks": "all-but-head"}, 1, "reads several")):
-        found = plan(Wishes("tiny", Budget(steps=1), start=str(weights), changes=changes), told_apart())
+        wishes = Wishes("tiny", Budget(steps=1), start=str(weights), image_size=96, changes=changes)
+        found = plan(wishes, told_apart())
         assert found.settings.regularise.small_images == share
         assert reason in found.reasons["model.read_layers"]
 

@@ -237,9 +237,9 @@ def beside_what_is_asked(choice: Choice, asked: Mapping[str, Any]) -> Choice:
             regularise=settings.regularise.replace(small_images=1.0),  # the probe is nearly all there will be
         )
         reasons = reasons | {"model.read_layers": SEVERAL_LAYERS}
-    if "lora.rank" in asked and settings.optim.name == "adamw":
+    if "lora.rank" in asked and settings.optim.name != "sgd":
         # Adapters start at nothing and are few: a larger rate, as in LoRA's paper, and the same in all blocks.
-        settings = settings.replace(optim=settings.optim.replace(lr=1e-3, layer_decay=1.0))
+        settings = settings.replace(optim=settings.optim.replace(name="adamw", lr=1e-3, layer_decay=1.0))
         reasons = reasons | {"optim": "adapters start at zero"}
     return Choice(settings, reasons)
 
