@@ -42,7 +42,7 @@ def described(predictor: Predictor):
     service.close()
 
 
-@pytest.mark.parametrize(("examples", "least"), [(12, 50), pytest.param(1200, 5000, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("examples", "least"), [(12, 50), pytest.param(1500, 5000, marks=pytest.mark.full)])
 def test_anything_sent_gets_a_described_answer(described, examples, least):
     """Fitting its description or breaking it: an answer that the description allows, and never a fault."""
     asked = 0
