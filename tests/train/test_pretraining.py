@@ -257,6 +257,7 @@ def test_choices_follow_the_method_and_the_minutes():
     decoders = [(each.method.decoder_depth, each.method.decoder_dim) for each in (short, long)]
     assert decoders == [(1, 64), (2, 128)]
     assert (short.optim.name, short.batch_size) == ("muon", 32)  # LOG.md
+    assert choose(facts(device="cuda"), "mae", Budget(minutes=5), 0).settings.batch_size == 128
     dino = choose(facts(classes=tuple("0123456789")), "dino", Budget(minutes=5), 0).settings
     assert dino.model.any_size
     assert not dino.method.flip  # of digits

@@ -27,7 +27,8 @@ from vitrail.train.recipe import (
 )
 from vitrail.train.settings import Budget, TrainSettings
 
-BATCH = 32  # four times the steps of 128 in the same minutes, and the features need them (LOG.md)
+BATCH = 128
+SMALL_BATCH = 32  # on a CPU: more steps in the same minutes, and the features need them (LOG.md)
 RATE = 3e-3  # of Muon, as in training with labels
 RATES = {"masked-patches": 1e-3, "mae": 1e-3, "simmim": 1e-3, "dino": 5e-4}  # of AdamW from weights, a batch of 256
 WIDEST_DECODER = 192  # MAE's, for small encoders
@@ -101,7 +102,8 @@ def choose(
     encoder, why = _encoder(facts, minutes, model, size, start)
     if method == "dino":
         encoder = encoder.replace(any_size=True)
-    batch = min(BATCH, max(8, facts.pictures // 16))
+    usual = SMALL_BATCH if facts.device == "cpu" and start is None else BATCH
+    batch = min(usual, max(8, facts.pictures // 16))
     settings = PretrainSettings(
         data=facts.data,
         start=start.name if start else None,
