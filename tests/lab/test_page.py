@@ -95,6 +95,8 @@ def test_the_papers_numbers_stand_beside_ours():
 
 def test_a_claim_that_was_not_run_is_told_as_such(tmp_path):
     nothing = Outcome(find("positions"), Verdict(NOT_RUN, ()), 0)
-    assert "not run" in write_page(tmp_path, [nothing]).read_text()
+    made = write_page(tmp_path, [nothing, outcome(find("filters"))]).read_text()
+    assert "1 of 2 claims" in made
+    assert "not run" in made
     assert command(nothing) == "vitrail lab positions"
     assert write_figure(nothing, tmp_path) is None

@@ -30,11 +30,12 @@ def write_page(root: Path, outcomes: Sequence[Outcome]) -> Path:
 def page(outcomes: Sequence[Outcome]) -> str:
     said = Counter(outcome.verdict.word for outcome in outcomes)
     summary = ", ".join(f"{said[word]} {word}" for word in said)
+    tried = len(outcomes) - said[NOT_RUN]
     links = "".join(map(_link, outcomes))
     body = f"""<a class="skip" href="#{outcomes[0].claim.name}">Skip to the first claim</a>
 <header><div>
   <p class="kicker">vitrail lab</p>
-  <h1>{len(outcomes)} claims of the paper, tried here</h1>
+  <h1>{tried} of {len(outcomes)} claims of the paper, tried here</h1>
   <p class="summary">{text(summary)}. Hypotheses and rules were written before the runs. Intervals are of 95 %, over
   seeds; {text(_effort(outcomes))}.</p>
 </div></header>
