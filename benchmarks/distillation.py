@@ -13,16 +13,9 @@ import argparse
 import json
 from pathlib import Path
 
-from seeds import accuracy, summary
+from seeds import SMALL_VIT, VALIDATED, accuracy, summary
 
-# A ResNet of four blocks, which one core can train in a minute; and the paper's plain patches, as large as
-# `vitrail train` takes them for few minutes.
-TEACHER = ("--model", "R18", "model.blocks=[2, 2]", "model.width=32")
-STUDENT = (
-    *("model.dim=96", "model.depth=2", "model.heads=3", "model.dim_head=32", "model.mlp_dim=192"),
-    *("model.patch_size=4", "model.stem=none"),
-)
-VALIDATED = ("--val", "0.02")  # a thousand pictures, so that validating takes less time than learning
+TEACHER = ("--model", "R18", "model.blocks=[2, 2]", "model.width=32")  # which one core can train in a minute
 VARIANTS = {
     "alone": (),
     "hard": ("--distill", "hard"),
@@ -57,7 +50,7 @@ def student(chosen: argparse.Namespace, teacher: Path, name: str, seed: int) -> 
     words = VARIANTS[name]
     taught = ("--teacher", str(teacher), *words) if words else ()
     steps = ("--steps", chosen.steps, "--seed", str(seed), f"threads={chosen.threads}", *VALIDATED)
-    return accuracy(folder, chosen.data, *steps, *STUDENT, *taught)
+    return accuracy(folder, chosen.data, *steps, *SMALL_VIT, *taught)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,13 @@ from typing import Any
 
 from vitrail.cli.main import main as vitrail
 
+# The paper's plain patches, in a model as large as `vitrail train` takes for few minutes.
+SMALL_VIT = (
+    *("model.dim=96", "model.depth=2", "model.heads=3", "model.dim_head=32", "model.mlp_dim=192"),
+    *("model.patch_size=4", "model.stem=none"),
+)
+VALIDATED = ("--val", "0.02")  # a thousand pictures, so that validating takes less time than learning
+
 
 def accuracy(folder: Path, *words: str) -> float:
     """The accuracy of the run in `folder`, trained with these words of `vitrail train` unless it is there already."""

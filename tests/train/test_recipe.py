@@ -131,7 +131,9 @@ def test_a_model_that_trains_on_smaller_pictures_takes_them():
 def test_16_bits_where_they_are_the_faster_ones(device, bfloat16, model, expected):
     known = facts(device=device, bfloat16=bfloat16)
     assert from_weights(known, Budget(minutes=5), 0, "w", model_config(model)).settings.precision == expected
-    assert from_scratch(known, Budget(minutes=5), 0, model=model).settings.precision == expected
+    scratch = from_scratch(known, Budget(minutes=5), 0, model=model)
+    assert scratch.settings.precision == expected
+    assert ("precision" in scratch.reasons) == (expected == "bfloat16")  # no reason for what was not chosen
 
 
 def test_the_papers_protocol():

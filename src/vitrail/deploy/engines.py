@@ -21,7 +21,7 @@ from vitrail.predict.predictor import Predictor, load
 ENGINES = ("auto", "torch", "compile", "onnx", "openvino")
 CANDIDATES = ("torch", "onnx", "openvino")  # compiling takes longer than most who ask for "auto" will compute
 ROUNDS = 5
-REST = 0.06  # seconds; the threads of a runtime wait for more work by spinning, ONNX Runtime's for 40 ms
+REST = 0.06  # seconds; the threads of a runtime wait for more work by spinning, for a while
 
 
 def load_with(source: str | Path, engine: str | None = None, *, mirror: bool = False, **settings: Any) -> Predictor:

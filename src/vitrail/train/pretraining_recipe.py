@@ -18,6 +18,7 @@ from vitrail.train.optim import OptimSettings
 from vitrail.train.recipe import (
     Facts,
     Shape,
+    batch_for,
     can_flip,
     image_size_for,
     patch_for,
@@ -103,7 +104,7 @@ def choose(
     if method == "dino":
         encoder = encoder.replace(any_size=True)
     usual = SMALL_BATCH if facts.device == "cpu" and start is None else BATCH
-    batch = min(usual, max(8, facts.pictures // 16))
+    batch = batch_for(facts, usual)
     settings = PretrainSettings(
         data=facts.data,
         start=start.name if start else None,

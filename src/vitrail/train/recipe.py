@@ -105,7 +105,7 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
         optim=LARGE_STEPS,
         regularise=_regularisation(epochs, facts),
         budget=budget,
-        batch_size=_batch(facts),
+        batch_size=batch_for(facts, BATCH),
         average=0.99,
         balance="weights" if facts.imbalance > 3 and not facts.multi_label else "none",
         precision=precision_for(facts, model),
@@ -119,9 +119,8 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
         "balance": f"the largest class is {facts.imbalance:.1f} times the smallest",
         "optim": "Muon for the matrices of the blocks and the stem's kernels, AdamW for the rest",
         "batch_size": "small ones learn most a minute (LOG.md)",
-        "precision": FAST_BFLOAT16,
     }
-    return Choice(settings, reasons)
+    return Choice(settings, reasons | _why_16_bits(settings))
 
 
 def from_weights(
@@ -162,9 +161,8 @@ def from_weights(
         "optim": "small steps, smaller towards the input: the weights know much already",
         "regularise": "no block or patch left out, which the probe's head does not bear (LOG.md)",
         "batch_size": "many small steps learn most a minute (LOG.md)",
-        "precision": FAST_BFLOAT16,
     }
-    choice = Choice(settings, reasons)
+    choice = Choice(settings, reasons | _why_16_bits(settings))
     return _large_steps(choice, facts) if max(size) <= SMALL else choice
 
 
@@ -176,7 +174,7 @@ def _large_steps(choice: Choice, facts: Facts) -> Choice:
         augment=_augmentation(facts, epochs, settings.image.size),
         optim=LARGE_STEPS,
         regularise=_regularisation(epochs, facts),
-        batch_size=_batch(facts),
+        batch_size=batch_for(facts, BATCH),
         average=0.99,
     )
     why = "as from scratch, because the model is small (LOG.md)"
@@ -187,6 +185,10 @@ def precision_for(facts: Facts, model: ModelConfig) -> str:
     """Products in 16 bits where the device is made for them and the matrices are large enough to gain."""
     wide = facts.device != "cpu" or (isinstance(model, ViTConfig) and model.dim >= WIDE)
     return "bfloat16" if facts.bfloat16 and wide else "float32"
+
+
+def _why_16_bits(settings: TrainSettings) -> dict[str, str]:
+    return {"precision": FAST_BFLOAT16} if settings.precision == "bfloat16" else {}
 
 
 def _epochs_of_fine_tuning(facts: Facts, minutes: float, model: ModelConfig) -> float:
@@ -333,12 +335,13 @@ def _expected_epochs(facts: Facts, budget: Budget, model: ModelConfig, minutes: 
     if budget.epochs is not None:
         return budget.epochs
     if budget.steps is not None:
-        return budget.steps * _batch(facts) / max(1, facts.pictures)
+        return budget.steps * batch_for(facts, BATCH) / max(1, facts.pictures)
     return minutes * 60 * _pictures_a_second(model) / max(1, facts.pictures)
 
 
-def _batch(facts: Facts) -> int:
-    return min(BATCH, max(8, facts.pictures // 16))
+def batch_for(facts: Facts, usual: int) -> int:
+    """Smaller where there are few pictures, so that an epoch has some steps."""
+    return min(usual, max(8, facts.pictures // 16))
 
 
 def _pictures_a_second(model: ModelConfig) -> float:
