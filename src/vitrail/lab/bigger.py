@@ -44,8 +44,8 @@ CLAIM = Claim(
     if_not="The weights kept are those that validate best, so a model that overfits is stopped early.",
     arms=tuple(arm(size, pictures) for size in SHAPES for pictures in PICTURES),
     judge=judge,
-    steps=400,
-    minutes=5,
+    steps=800,
+    minutes=10,
     x_label="pictures to train on",
     gaps=(Gap("large − small", "large", "small"),),
 )

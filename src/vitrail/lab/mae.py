@@ -33,7 +33,7 @@ CLAIM = Claim(
         Arm(AFTER, pictures=LABELLED, start="MAE"),
     ),
     judge=judge,
-    steps=300,
-    minutes=4,
+    steps=600,
+    minutes=8,
     base={"model.patch_size": 2, "model.positions": "sincos-2d"},
 )

@@ -41,6 +41,6 @@ CLAIM = Claim(
     if_not="SGD is known to serve ResNets well on small pictures when its learning rate is well chosen.",
     arms=tuple(arm(model, name, rate) for model in MODELS for name, rates in RATES.items() for rate in rates),
     judge=judge,
-    steps=400,
-    minutes=5,
+    steps=600,
+    minutes=7,
 )
