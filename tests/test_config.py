@@ -93,8 +93,9 @@ def test_unknown_names_get_the_nearest(name):
 def test_resnet_and_preprocessing():
     with pytest.raises(ConfigError, match=r"blocks=\(\) makes no network"):
         ResNetConfig(image_size=32, num_classes=3, blocks=())
-    with pytest.raises(ConfigError, match="32 groups"):
-        ResNetConfig(image_size=32, num_classes=3, blocks=(1,), width=48)
+    for width, least in ((44, 8), (72, 32)):
+        with pytest.raises(ConfigError, match=f"into groups; use a multiple of {least}"):
+            ResNetConfig(image_size=32, num_classes=3, blocks=(1,), width=width)
     with pytest.raises(ConfigError, match="mean has 3 channels and std 1"):
         Preprocessing(size=32, mean=(0, 0, 0), std=(1,))
     with pytest.raises(ConfigError, match="must be positive"):

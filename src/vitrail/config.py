@@ -221,6 +221,9 @@ class ViTConfig(Config):
 _CHOICES = {"patches": PATCHES, "stem": STEMS, "positions": POSITIONS, "pool": POOLS, "norm": NORMS, "head": HEADS}
 
 
+BIT_WIDTH = 64  # of the first stage, in all of BiT's networks
+
+
 @dataclass(frozen=True)
 class ResNetConfig(Config):
     """The baseline of the paper: ResNetV2 with GroupNorm and weight-standardised convolutions (BiT)."""
@@ -230,7 +233,7 @@ class ResNetConfig(Config):
     blocks: tuple[int, ...]  # per stage; (2, 2, 2, 2) basic is ResNet-18, (3, 4, 6, 3) bottleneck is ResNet-50
     bottleneck: bool = True
     channels: int = 3
-    width: int = 64
+    width: int = BIT_WIDTH
     stem: str = "imagenet"  # "small": 3x3 stride 1 without max-pool, for 32-pixel pictures
     drop_path: float = 0.0
 
@@ -248,8 +251,15 @@ class ResNetConfig(Config):
         one_of("stem", self.stem, ("imagenet", "small"))
         if not self.blocks:
             raise ConfigError("blocks=() makes no network", fix="(2, 2, 2, 2) is ResNet-18, (3, 4, 6, 3) ResNet-50")
-        if self.width % 32:
-            raise ConfigError(f"width={self.width} does not divide into 32 groups", fix="use a multiple of 32")
+        least = 32 if self.width >= BIT_WIDTH else 8
+        if self.width % least:
+            raise ConfigError(f"width={self.width} does not divide into groups", fix=f"use a multiple of {least}")
+
+    @property
+    def norm_groups(self) -> int:
+        """Of each GroupNorm: BiT's 32; in a narrower network eight channels of the first stage are a group, because
+        one channel that is normed alone has nothing left to tell once it is averaged over the picture (LOG.md)."""
+        return 32 if self.width >= BIT_WIDTH else self.width // 8
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,20 @@ R50 = ResNetConfig(image_size=224, num_classes=1000, blocks=(3, 4, 6, 3))
 SMALL = ResNetConfig(image_size=32, num_classes=10, blocks=(1, 1), bottleneck=False, width=32, stem="small")
 
 
+def test_a_narrow_network_norms_no_channel_alone():
+    """A channel normed alone has the same mean in every picture, and the mean is what the head reads."""
+    torch.manual_seed(0)
+    model = ResNet(SMALL).eval()
+    seen: list[torch.Tensor] = []
+    model.norm.register_forward_pre_hook(lambda norm, given: seen.append(nn.GroupNorm.forward(norm, *given)))
+    with torch.inference_mode():
+        model.maps(torch.randn(8, 3, 32, 32) * torch.linspace(0.2, 2, 8).view(-1, 1, 1, 1))
+    means = seen[0].mean((2, 3))  # pictures x channels, before the ReLU
+    assert means.std(dim=0).min() > 1e-3
+    assert SMALL.norm_groups == 4
+    assert R18.norm_groups == R50.norm_groups == 32
+
+
 def timm_r50(**changes: Any) -> nn.Module:
     return timm().create_model("resnetv2_50x1_bit", **changes)
 

@@ -49,6 +49,12 @@ def test_small_pictures_are_taken_as_they_are():
     assert build(chosen.model).config.channels == 1
 
 
+@pytest.mark.parametrize(("side", "stem"), [(28, "small"), (32, "small"), (640, "imagenet")])
+def test_a_resnet_does_not_shrink_small_pictures(side, stem):
+    chosen = from_scratch(facts(size=(side, side)), Budget(minutes=5), 0, model="R18").settings
+    assert chosen.model.stem == stem
+
+
 def test_more_minutes_get_a_larger_model():
     models = [from_scratch(facts(), Budget(minutes=minutes), 0).settings.model for minutes in (2, 15, 50, 500)]
     work = [model.forward_flops for model in models]

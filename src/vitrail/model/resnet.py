@@ -68,15 +68,14 @@ class SameConv2d(StandardizedConv2d):
         return super().forward(self.pad(x))
 
 
-class GroupNorm(nn.GroupNorm):
-    """GroupNorm over 32 groups."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__(32, channels)
+GROUPS = 32  # BiT's
 
 
-class GroupNormReLU(GroupNorm):
+class GroupNormReLU(nn.GroupNorm):
     """GroupNorm, then ReLU, under one parameter name."""
+
+    def __init__(self, channels: int, groups: int = GROUPS) -> None:
+        super().__init__(groups, channels)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(super().forward(x), inplace=True)
@@ -88,7 +87,7 @@ class Downsample(nn.Sequential):
     def __init__(self, inputs: int, outputs: int, stride: int, *, norm: bool) -> None:
         super().__init__(OrderedDict(conv=StandardizedConv2d(inputs, outputs, 1, stride)))
         if norm:
-            self.norm = GroupNorm(outputs)
+            self.norm = nn.GroupNorm(GROUPS, outputs)
 
 
 class PreActBlock(nn.Module):
@@ -96,11 +95,11 @@ class PreActBlock(nn.Module):
 
     expansion: ClassVar[int]  # width of the output by the width of the 3x3 convolutions
 
-    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float, groups: int) -> None:
         super().__init__()
         changes = inputs != outputs or stride != 1
         self.downsample = Downsample(inputs, outputs, stride, norm=False) if changes else None
-        self.norm1 = GroupNormReLU(inputs)
+        self.norm1 = GroupNormReLU(inputs, groups)
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -118,10 +117,10 @@ class PreActBasic(PreActBlock):
 
     expansion = 1
 
-    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float) -> None:
-        super().__init__(inputs, outputs, stride, drop_path)
+    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float, groups: int) -> None:
+        super().__init__(inputs, outputs, stride, drop_path, groups)
         self.conv1 = StandardizedConv2d(inputs, outputs, 3, stride)
-        self.norm2 = GroupNormReLU(outputs)
+        self.norm2 = GroupNormReLU(outputs, groups)
         self.conv2 = StandardizedConv2d(outputs, outputs, 3)
 
     def residual(self, active: Tensor) -> Tensor:
@@ -134,13 +133,13 @@ class PreActBottleneck(PreActBlock):
 
     expansion = 4
 
-    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float) -> None:
-        super().__init__(inputs, outputs, stride, drop_path)
+    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float, groups: int) -> None:
+        super().__init__(inputs, outputs, stride, drop_path, groups)
         width = outputs // self.expansion
         self.conv1 = StandardizedConv2d(inputs, width, 1)
-        self.norm2 = GroupNormReLU(width)
+        self.norm2 = GroupNormReLU(width, groups)
         self.conv2 = StandardizedConv2d(width, width, 3, stride)
-        self.norm3 = GroupNormReLU(width)
+        self.norm3 = GroupNormReLU(width, groups)
         self.conv3 = StandardizedConv2d(width, outputs, 1)
 
     def residual(self, active: Tensor) -> Tensor:
@@ -155,17 +154,17 @@ class PostActBottleneck(nn.Module):
 
     expansion: ClassVar[int] = 4
 
-    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, drop_path: float, groups: int) -> None:
         super().__init__()
         width = outputs // self.expansion
         changes = inputs != outputs or stride != 1
         self.downsample = Downsample(inputs, outputs, stride, norm=True) if changes else nn.Identity()
         self.conv1 = StandardizedConv2d(inputs, width, 1)
-        self.norm1 = GroupNormReLU(width)
+        self.norm1 = GroupNormReLU(width, groups)
         self.conv2 = SameConv2d(width, width, 3, stride)
-        self.norm2 = GroupNormReLU(width)
+        self.norm2 = GroupNormReLU(width, groups)
         self.conv3 = StandardizedConv2d(width, outputs, 1)
-        self.norm3 = GroupNorm(outputs)
+        self.norm3 = nn.GroupNorm(groups, outputs)
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -181,12 +180,14 @@ BlockType = type[PreActBasic] | type[PreActBottleneck] | type[PostActBottleneck]
 class Stage(nn.Module):
     """Blocks of one width, one for each rate in `drop_paths`; the first of them changes width and size."""
 
-    def __init__(self, block: BlockType, inputs: int, outputs: int, stride: int, drop_paths: Sequence[float]) -> None:
+    def __init__(
+        self, block: BlockType, inputs: int, outputs: int, stride: int, drop_paths: Sequence[float], groups: int
+    ) -> None:
         super().__init__()
         first, *others = drop_paths
         self.blocks = nn.Sequential(
-            block(inputs, outputs, stride, first),
-            *(block(outputs, outputs, 1, rate) for rate in others),
+            block(inputs, outputs, stride, first, groups),
+            *(block(outputs, outputs, 1, rate, groups) for rate in others),
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -194,14 +195,16 @@ class Stage(nn.Module):
         return stage
 
 
-def build_stages(block: BlockType, width: int, blocks: Sequence[int], drop_path: float = 0.0) -> nn.Sequential:
+def build_stages(
+    block: BlockType, width: int, blocks: Sequence[int], drop_path: float = 0.0, groups: int = GROUPS
+) -> nn.Sequential:
     """One stage for each number of `blocks`: as large as the input, then halved; the drop rate grows block by block."""
     total = sum(blocks)
     rates = iter(drop_path * index / max(1, total - 1) for index in range(total))
     stages, inputs = nn.Sequential(), width
     for index, depth in enumerate(blocks):
         outputs = stage_width(block, width, index)
-        stages.append(Stage(block, inputs, outputs, 1 if index == 0 else 2, list(islice(rates, depth))))
+        stages.append(Stage(block, inputs, outputs, 1 if index == 0 else 2, list(islice(rates, depth)), groups))
         inputs = outputs
     return stages
 
@@ -232,8 +235,8 @@ class ResNet(nn.Module):
         block = PreActBottleneck if config.bottleneck else PreActBasic
         features = stage_width(block, config.width, len(config.blocks) - 1)
         self.stem = _stem(config)
-        self.stages = build_stages(block, config.width, config.blocks, config.drop_path)
-        self.norm = GroupNormReLU(features)
+        self.stages = build_stages(block, config.width, config.blocks, config.drop_path, config.norm_groups)
+        self.norm = GroupNormReLU(features, config.norm_groups)
         self.head = Head(features, config.num_classes) if config.num_classes else nn.Identity()
         initialise(self)
 

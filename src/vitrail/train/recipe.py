@@ -21,6 +21,7 @@ from vitrail.train.settings import ALL_BUT_HEAD, Budget, TrainSettings
 BATCH = 64
 GRID = 8  # patches a side that a small model from scratch aims at
 SMALL = 64  # pixels a side; pictures of no more are taken as they are, and models for them learn in minutes
+TINY = 32  # pixels a side that a ResNet takes without shrinking them first
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DIRECTIONAL = ("left", "right", "arrow")
 SEVERAL_LAYERS = "a head that reads several sees more (LOG.md)"
@@ -89,7 +90,8 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
     minutes = processor_minutes(facts, budget)
     model: ModelConfig
     if wishes.get("model"):
-        model = model_config(wishes["model"], image_size=size, channels=facts.channels, num_classes=len(facts.classes))
+        named = model_config(wishes["model"], image_size=size, channels=facts.channels, num_classes=len(facts.classes))
+        model = _for_small_pictures(named)
         shape_reason = "asked for"
     else:
         model = _small_model(facts, size, minutes)
@@ -323,6 +325,13 @@ def _small_model(facts: Facts, size: Pair, minutes: float) -> ViTConfig:
         stem="conv" if all(side % 2 == 0 for side in patch) else "none",
         **shape._asdict(),
     )
+
+
+def _for_small_pictures(model: ModelConfig) -> ModelConfig:
+    """A ResNet's usual stem leaves a quarter of each side, which is next to nothing of a small picture (LOG.md)."""
+    if isinstance(model, ViTConfig) or max(model.image_size) > TINY:
+        return model
+    return model.replace(stem="small")
 
 
 def patch_for(side: int) -> int:
