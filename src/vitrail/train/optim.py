@@ -2,7 +2,7 @@
 
 - Weight decay acts on matrices and kernels only: shrinking a norm's gain, a bias, a token or a position has no reason.
 - Layer decay makes the learning rate smaller towards the input: lr * decay ** (layers above). Used after pre-training.
-- Muon takes the matrices of the blocks and the kernels that make the tokens; everything else goes to AdamW.
+- Muon takes the matrices and kernels of the blocks and the kernels that make the tokens; the rest goes to AdamW.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def build_optimizers(module: nn.Module, settings: OptimSettings) -> Optimizers:
 
 
 def suits_muon(name: str, parameter: Tensor) -> bool:
-    """Matrices of the blocks and kernels before them: with a stem's, more is learned a minute (LOG.md)."""
-    in_block = parameter.ndim == 2 and _BLOCK.search(name) is not None
+    """Matrices and kernels of the blocks, and the kernels before them: more is learned a minute (LOG.md)."""
+    in_block = parameter.ndim in (2, 4) and _BLOCK.search(name) is not None
     makes_tokens = parameter.ndim == 4 and "patch_embed." in name
     return name.endswith(".weight") and (in_block or makes_tokens)
 

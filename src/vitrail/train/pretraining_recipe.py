@@ -126,7 +126,7 @@ def choose(
         "model": f"{why}; {grid}",
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "augment": "the views of dino are its augmentation" if method == "dino" else "little: masks differ in any case",
-        "optim": "Muon for the matrices of the blocks, AdamW for the rest: more is learned a minute (LOG.md)"
+        "optim": "Muon for matrices and kernels, AdamW for the rest: more is learned a minute (LOG.md)"
         if start is None
         else f"{RATES[method]:g} x batch / 256, betas (0.9, 0.95)",
         "batch_size": "many steps in few minutes (LOG.md)",

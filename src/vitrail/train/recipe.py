@@ -119,7 +119,7 @@ def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choi
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "augment": f"for about {epochs:.0f} epochs",
         "balance": f"the largest class is {facts.imbalance:.1f} times the smallest",
-        "optim": "Muon for the matrices of the blocks and the stem's kernels, AdamW for the rest",
+        "optim": "Muon for matrices and kernels, AdamW for the rest",
         "batch_size": "small ones learn most a minute (LOG.md)",
     }
     return Choice(settings, reasons | _why_16_bits(settings))
