@@ -6,13 +6,15 @@ All servers are up all the time and asked in turn, so that whatever else the mac
 Each is asked as its own documentation does it: ours with the picture as the body, LitServe with base64 in JSON. Both
 read the picture and answer with the five most probable classes. LitServe computes with torch; ours with the engine that
 it measures to be the fastest, as `vitrail serve` does, and once more with torch. Without --model, a Ti/16 of random
-weights.
+weights. Beside the times stands what an answer costs: milliseconds of the processor, of the server with all that it
+started, and of those who ask, who share the cores with it.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import http.client
 import io
 import json
 import os
@@ -27,11 +29,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import httpx
 import numpy as np
 from PIL import Image
 
@@ -110,18 +111,43 @@ def pictures() -> list[bytes]:
     return made
 
 
-Ask = Callable[[httpx.Client, bytes], httpx.Response]
+Ask = Callable[[http.client.HTTPConnection, bytes], None]
 
 
-def ask_ours(client: httpx.Client, picture: bytes) -> httpx.Response:
-    return client.post("/v1/predict", content=picture, headers={"Content-Type": "image/jpeg"})
+class Server(NamedTuple):
+    port: int
+    session: int  # of its processes
+    ask: Ask
 
 
-def ask_litserve(client: httpx.Client, picture: bytes) -> httpx.Response:
-    return client.post("/predict", json={"picture": base64.b64encode(picture).decode()})
+class Load(NamedTuple):
+    """What so many requests took: seconds in all and of each, and of the processor for the server and for asking."""
+
+    whole: float
+    each: list[float]
+    server: float
+    asking: float
 
 
-def start_all(stack: ExitStack, folder: Path, model: Path) -> dict[str, tuple[str, Ask]]:
+def ask_ours(connection: http.client.HTTPConnection, picture: bytes) -> None:
+    connection.request("POST", "/v1/predict", picture, {"Content-Type": "image/jpeg"})
+    heard(connection)
+
+
+def ask_litserve(connection: http.client.HTTPConnection, picture: bytes) -> None:
+    body = json.dumps({"picture": base64.b64encode(picture).decode()})
+    connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+    heard(connection)
+
+
+def heard(connection: http.client.HTTPConnection) -> None:
+    answer = connection.getresponse()
+    answer.read()
+    if answer.status != 200:
+        raise ConnectionError(f"answered {answer.status}")
+
+
+def start_all(stack: ExitStack, folder: Path, model: Path) -> dict[str, Server]:
     kinds: list[tuple[str, str, str, Ask]] = [
         ("vitrail, batches", OURS, "auto on", ask_ours),
         ("vitrail, one by one", OURS, "auto off", ask_ours),
@@ -133,22 +159,21 @@ def start_all(stack: ExitStack, folder: Path, model: Path) -> dict[str, tuple[st
     for name, code, how, ask in kinds:
         script = folder / (re.sub(r"\W+", "_", name) + ".py")
         script.write_text(code)
-        servers[name] = (stack.enter_context(started(script, model, how, ask)), ask)
+        servers[name] = stack.enter_context(started(script, model, how, ask))
     return servers
 
 
 @contextmanager
-def started(script: Path, model: Path, how: str, ask: Ask) -> Iterator[str]:
-    """A server in a process of its own, once it answers."""
+def started(script: Path, model: Path, how: str, ask: Ask) -> Iterator[Server]:
+    """A server in a session of its own, once it answers."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = [sys.executable, str(script), str(model), str(port), how]
     with (script.with_suffix(".log")).open("w") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=os.environ, start_new_session=True)
     try:
-        url = f"http://127.0.0.1:{port}"
-        wait_for(url, ask, process, script.with_suffix(".log"))
-        yield url
+        wait_for(port, ask, process, script.with_suffix(".log"))
+        yield Server(port, process.pid, ask)
     finally:
         end(process)
 
@@ -162,67 +187,89 @@ def end(process: subprocess.Popen[bytes]) -> None:
             process.wait(20)
 
 
-def wait_for(url: str, ask: Ask, process: subprocess.Popen[bytes], log: Path) -> None:
-    with httpx.Client(base_url=url, timeout=60) as client:
-        while process.poll() is None:
-            try:
-                if ask(client, pictures()[0]).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.3)
+def wait_for(port: int, ask: Ask, process: subprocess.Popen[bytes], log: Path) -> None:
+    while process.poll() is None:
+        with suppress(OSError, http.client.HTTPException), connected(port) as connection:
+            return ask(connection, pictures()[0])
+        time.sleep(0.3)
     raise SystemExit(f"{log.stem} did not start:\n{log.read_text()[-2000:]}")
 
 
+def connected(port: int) -> closing[http.client.HTTPConnection]:
+    return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120))
+
+
 def measure(
-    servers: dict[str, tuple[str, Ask]], files: list[bytes], clients: list[int], requests: int, rounds: int
+    servers: dict[str, Server], files: list[bytes], clients: list[int], requests: int, rounds: int
 ) -> list[dict[str, Any]]:
-    found: dict[tuple[str, int], list[tuple[float, list[float]]]] = {}
+    found: dict[tuple[str, int], list[Load]] = {}
     for _ in range(rounds):
         for count in clients:
-            for name, (url, ask) in servers.items():
-                found.setdefault((name, count), []).append(load(url, ask, files, count, requests))
+            for name, server in servers.items():
+                found.setdefault((name, count), []).append(load(server, files, count, requests))
     return [summary(name, count, runs) for (name, count), runs in found.items()]
 
 
-def load(url: str, ask: Ask, files: list[bytes], clients: int, requests: int) -> tuple[float, list[float]]:
-    """Requests a second, and the seconds of each, with so many clients that each wait for their answer."""
+def load(server: Server, files: list[bytes], clients: int, requests: int) -> Load:
+    """So many requests by so many clients, each of whom waits for its answer before it asks again."""
     left, lock = iter(range(requests)), threading.Lock()
 
     def work(_: int) -> list[float]:
         seconds = []
-        with httpx.Client(base_url=url, timeout=120) as client:
+        with connected(server.port) as connection:
             while True:
                 with lock:
                     number = next(left, None)
                 if number is None:
                     return seconds
                 start = time.perf_counter()
-                ask(client, files[number % len(files)]).raise_for_status()
+                server.ask(connection, files[number % len(files)])
                 seconds.append(time.perf_counter() - start)
 
-    start = time.perf_counter()
+    start, before, asking = time.perf_counter(), processor_seconds(server.session), time.process_time()
     with ThreadPoolExecutor(clients) as pool:
-        seconds = [each for group in pool.map(work, range(clients)) for each in group]
-    return requests / (time.perf_counter() - start), seconds
+        each = [seconds for group in pool.map(work, range(clients)) for seconds in group]
+    whole, asking = time.perf_counter() - start, time.process_time() - asking
+    return Load(whole, each, processor_seconds(server.session) - before, asking)
 
 
-def summary(name: str, clients: int, runs: list[tuple[float, list[float]]]) -> dict[str, Any]:
-    seconds = np.array([each for _, group in runs for each in group])
+def processor_seconds(session: int) -> float:
+    """What all processes of a session have used so far."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def summary(name: str, clients: int, runs: list[Load]) -> dict[str, Any]:
+    each = np.array([seconds for run in runs for seconds in run.each])
     return {
         "server": name,
         "clients": clients,
-        "requests_a_second": round(statistics.median(rate for rate, _ in runs), 2),
-        "p50_ms": round(float(np.quantile(seconds, 0.5)) * 1000, 1),
-        "p99_ms": round(float(np.quantile(seconds, 0.99)) * 1000, 1),
+        "requests_a_second": round(statistics.median(len(run.each) / run.whole for run in runs), 2),
+        "p50_ms": round(float(np.quantile(each, 0.5)) * 1000, 1),
+        "p99_ms": round(float(np.quantile(each, 0.99)) * 1000, 1),
+        "server_processor_ms": round(sum(run.server for run in runs) / len(each) * 1000, 1),
+        "asking_processor_ms": round(sum(run.asking for run in runs) / len(each) * 1000, 1),
     }
 
 
+COLUMNS = {
+    "requests_a_second": "requests/s",
+    "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "server_processor_ms": "server CPU ms",
+    "asking_processor_ms": "asking CPU ms",
+}
+
+
 def show(rows: list[dict[str, Any]]) -> None:
-    print(f"{'server':26}{'clients':>8}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}")
+    print(f"{'server':26}{'clients':>8}" + "".join(f"{words:>15}" for words in COLUMNS.values()))
     for row in sorted(rows, key=lambda row: row["clients"]):
-        rate, p50, p99 = row["requests_a_second"], row["p50_ms"], row["p99_ms"]
-        print(f"{row['server']:26}{row['clients']:>8}{rate:>12}{p50:>9}{p99:>9}")
+        print(f"{row['server']:26}{row['clients']:>8}" + "".join(f"{row[key]:>15}" for key in COLUMNS))
 
 
 if __name__ == "__main__":

@@ -52,8 +52,9 @@ def test_one_step_and_the_teacher_after_it():
     with torch.no_grad():
         heard = [other.head(other.model.features(view)) for view in views[:2]]
     said = [other.student_head(other.student.features(view)) for view in views]
+    centre = torch.cat(heard).mean(0)  # of the first batch
     terms = [
-        -(torch.softmax(h / 0.04, -1) * torch.log_softmax(s / 0.1, -1)).sum(-1).mean()
+        -(torch.softmax((h - centre) / 0.04, -1) * torch.log_softmax(s / 0.1, -1)).sum(-1).mean()
         for i, h in enumerate(heard) for j, s in enumerate(said) if i != j
     ]  # fmt: skip
     torch.stack(terms).mean().backward()

@@ -37,7 +37,7 @@ class DINOSettings(Config):
     outputs: int = 1024  # the paper: 65,536
     hidden: int = 512  # of the head; the paper: 2048
     bottleneck: int = 128  # the paper: 256
-    small_views: int = 4  # the paper: 8
+    small_views: int = 4  # the paper: 8; none of pictures that are small themselves (LOG.md)
     small_size: float = 0.5  # side of the small views, as a share of the large ones'; the paper: 96 of 224
     large_scale: tuple[float, float] = (0.4, 1.0)
     small_scale: tuple[float, float] = (0.15, 0.4)  # the paper: from 0.05, a blur where pictures have 32 pixels
@@ -82,7 +82,7 @@ class DINO(SelfSupervised):
             teacher.requires_grad_(False)
         self.centre: Tensor
         self.register_buffer("centre", torch.zeros(settings.outputs))
-        self._step = -1
+        self._step, self._centred = -1, False
         self.train(self.training)
 
     def train(self, mode: bool = True) -> Self:
@@ -100,9 +100,12 @@ class DINO(SelfSupervised):
         said = self._ask(self.student, self.student_head, views) / self.settings.student_temperature  # V B K
         with torch.no_grad():
             heard = self._ask(self.model, self.head, views[:PAIRED])  # 2 B K
+        counted = heard[:, batch.indices >= 0]  # a process without a picture has a stand-in
+        if self.training and not self._centred and not self.centre.any():
+            self._move_centre(counted, momentum=0.0)
         loss = cross_entropy(said, self.sharpened(heard, progress))
         if self.training:
-            self._move_centre(heard[:, batch.indices >= 0])  # a process without a picture has a stand-in
+            self._move_centre(counted, self.settings.centre_momentum)
         return loss
 
     def views(self, batch: Batch, epoch: int) -> list[Tensor]:
@@ -140,13 +143,18 @@ class DINO(SelfSupervised):
                 kept.copy_(current)
 
     @torch.no_grad()
-    def _move_centre(self, heard: Tensor) -> None:
-        """Towards the mean output of the batch, over all processes: no output may win for every picture."""
+    def _move_centre(self, heard: Tensor, momentum: float) -> None:
+        """Towards the mean output of the batch, over all processes: no output may win for every picture.
+
+        The first batch's own mean is where it starts: at zero, the paper's start, all pictures get the same answer for
+        as long as the centre needs to arrive, which in a run of minutes is a good part of it (LOG.md).
+        """
         total, count = heard.sum(dim=(0, 1)), heard.new_tensor(len(heard) * heard.shape[1])
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(total)
             dist.all_reduce(count)
-        self.centre.lerp_(total / count, 1 - self.settings.centre_momentum)
+        self.centre.lerp_(total / count, 1 - momentum)
+        self._centred = True
 
     @torch.no_grad()
     def health(self, images: Tensor) -> dict[str, float]:
@@ -174,7 +182,9 @@ class Head(nn.Module):
         widths = (inputs, settings.hidden, settings.hidden, settings.bottleneck)
         layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
         for layer in layers:
-            nn.init.trunc_normal_(layer.weight, std=0.02, a=-0.04, b=0.04)
+            # The paper's deviation of 0.02 is about this at its width; in a narrow head nothing would be left but a
+            # line, and pictures stay alike (LOG.md).
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
         self.layers = nn.ModuleList(layers)
         self.directions = nn.Parameter(torch.empty(settings.outputs, settings.bottleneck))

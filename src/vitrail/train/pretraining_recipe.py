@@ -16,6 +16,7 @@ from vitrail.methods.supervised import Regularisation
 from vitrail.model.sizes import ModelConfig, model_config
 from vitrail.train.optim import OptimSettings
 from vitrail.train.recipe import (
+    SMALL,
     Facts,
     Shape,
     batch_for,
@@ -33,6 +34,9 @@ SMALL_BATCH = 32  # on a CPU: more steps in the same minutes, and the features n
 RATE = 3e-3  # of Muon, as in training with labels
 RATES = {"masked-patches": 1e-3, "mae": 1e-3, "simmim": 1e-3, "dino": 5e-4}  # of AdamW from weights, a batch of 256
 WIDEST_DECODER = 192  # MAE's, for small encoders
+SMALL_PICTURES = DINOSettings(  # in a few hundred steps (LOG.md)
+    outputs=256, hidden=128, bottleneck=64, small_views=0, momentum=0.95, teacher_temperature=0.04
+)
 
 # Minutes of two cores, at most, and the encoder for them. In few, a shallow one wins, as with labels (LOG.md).
 SHAPES_BY_MINUTES = (
@@ -147,7 +151,8 @@ def _method(name: str, encoder: ViTConfig, facts: Facts) -> Config:
         # It sees all patches, the encoder a quarter: the paper's eight blocks would take most of the time.
         return MAESettings(decoder_depth=1 if encoder.depth < 4 else 2, decoder_dim=width)
     if name == "dino":
-        return DINOSettings(flip=can_flip(facts.classes))
+        usual = SMALL_PICTURES if max(encoder.image_size) <= SMALL else DINOSettings()
+        return usual.replace(flip=can_flip(facts.classes))
     return METHODS[name].settings()
 
 
