@@ -1,4 +1,4 @@
-"""`vitrail serve` with and without batches, beside LitServe with the same model: one run, interleaved.
+"""`vitrail serve`, and one by one, beside LitServe with the same model: one run, interleaved.
 
     python benchmarks/serving.py [--model RUN] [--clients 1 4 16] [--requests 200] [--rounds 3] [--out serving.json]
 
@@ -40,12 +40,13 @@ from vitrail import Artefact, Preprocessing, create_model
 
 OURS = """
 import sys
-from vitrail.cli.serve import say
+from vitrail.cli.serve import say, streams_of
 from vitrail.deploy.engines import load_with
 from vitrail.serve.app import run
 from vitrail.serve.settings import Settings
 engine, batching = sys.argv[3].split()
-run(load_with(sys.argv[1], engine), Settings(port=int(sys.argv[2]), batching=batching == "on"), say)
+predictor, settings = load_with(sys.argv[1], engine), Settings(port=int(sys.argv[2]), batching=batching == "on")
+run(predictor, settings, say, streams_of(predictor, sys.argv[1]))
 """
 LITSERVE = """
 import base64, sys
@@ -149,9 +150,9 @@ def heard(connection: http.client.HTTPConnection) -> None:
 
 def start_all(stack: ExitStack, folder: Path, model: Path) -> dict[str, Server]:
     kinds: list[tuple[str, str, str, Ask]] = [
-        ("vitrail, batches", OURS, "auto on", ask_ours),
+        ("vitrail", OURS, "auto on", ask_ours),
         ("vitrail, one by one", OURS, "auto off", ask_ours),
-        ("vitrail, torch, batches", OURS, "torch on", ask_ours),
+        ("vitrail, torch", OURS, "torch on", ask_ours),
         ("litserve, batches of 8", LITSERVE, "8", ask_litserve),
         ("litserve, one by one", LITSERVE, "1", ask_litserve),
     ]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from vitrail import Predictor, load
-from vitrail.deploy.engines import fastest, load_with, race
+from vitrail.deploy.engines import fastest, in_streams, load_with, race
 from vitrail.deploy.export import export
 from vitrail.errors import ConfigError
 from vitrail.predict.engines import OnnxEngine
@@ -63,6 +63,25 @@ def test_threads_may_ask_at_once(files, pictures, engine):
         together = list(pool.map(predictor.engine, batches))
     for batch, found in zip(batches, together, strict=True):
         assert np.allclose(found, predictor.engine(batch), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"), [("model.safetensors", "onnx"), ("model.safetensors", "openvino"), ("model.onnx", None)]
+)
+def test_streams_answer_as_the_engine_does(files, pictures, name, engine):
+    predictor = load_with(files / name, engine)
+    streams = in_streams(predictor, files / name, 2)
+    assert streams is not None
+    batches = [predictor.read(path)[None] for path in pictures[:8]]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(streams, batches))
+    for batch, answer in zip(batches, answers, strict=True):
+        assert np.allclose(answer, predictor.engine(batch), atol=1e-5)
+
+
+def test_torch_has_no_streams_and_one_core_needs_none(files):
+    assert in_streams(load(files / "model.safetensors"), files / "model.safetensors", 2) is None
+    assert in_streams(load(files / "model.onnx"), files / "model.onnx", 1) is None
 
 
 def test_an_exported_file_has_one_engine(files):

@@ -14,6 +14,8 @@ from cyclopts import Parameter
 from vitrail.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from vitrail.predict.predictor import Predictor
+    from vitrail.serve.batcher import Streams
     from vitrail.serve.service import Service
 
 
@@ -59,6 +61,7 @@ class Options:
 
 
 PLAIN = Options()
+MOST_STREAMS = 4  # calls of the engine at once, with a share of the cores each
 
 
 def command(model: str, /, *, options: Options = PLAIN) -> None:
@@ -92,7 +95,17 @@ def command(model: str, /, *, options: Options = PLAIN) -> None:
     start_logging(options.log == "json")
     for note in predictor.notes:
         print(f"vitrail: note: {note}", file=sys.stderr)
-    run(predictor, settings, say)
+    run(predictor, settings, say, streams_of(predictor, model))
+
+
+def streams_of(predictor: Predictor, model: str) -> Streams | None:
+    """The engine for several pictures at once, where it has that form and there are cores to share."""
+    from vitrail.deploy.engines import in_streams
+    from vitrail.serve.batcher import Streams
+
+    number = min(MOST_STREAMS, os.cpu_count() or 1)
+    engine = in_streams(predictor, model, number)
+    return None if engine is None else Streams(engine, number)
 
 
 def model_name(model: str) -> str:
@@ -108,6 +121,8 @@ def say(service: Service, port: int) -> None:
     shown = "localhost" if host in ("0.0.0.0", "::", "127.0.0.1") else f"[{host}]" if ":" in host else host
     pace = service.pace
     batches = f"in batches of up to {pace.batch} ({pace.gain:.1f}x)" if pace.batch > 1 else "one by one"
+    if pace.streams > 1:
+        batches = f"{pace.streams} at once ({pace.gain:.1f}x)"
     rate = 1 / pace.seconds
     shown_rate = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
     print(f"serving {service.settings.name}: about {shown_rate} pictures a second, {batches}")

@@ -3,6 +3,7 @@ by measuring. Needs no torch where the model is an exported file."""
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +15,9 @@ from typing import Any
 from vitrail.config import one_of
 from vitrail.deploy.parity import certify, waves
 from vitrail.errors import ConfigError, VitrailError
-from vitrail.predict.engines import Engine, Mirrored
+from vitrail.predict.engines import Engine, Mirrored, OnnxEngine, OpenVinoEngine
 from vitrail.predict.exported import kind_of
-from vitrail.predict.predictor import Predictor, load
+from vitrail.predict.predictor import EXPORTED, Predictor, load
 
 ENGINES = ("auto", "torch", "compile", "onnx", "openvino")
 CANDIDATES = ("torch", "onnx", "openvino")  # compiling takes longer than most who ask for "auto" will compute
@@ -58,17 +59,28 @@ def engine_of(plain: Predictor, name: str) -> Engine:
     return made
 
 
-def _export(plain: Predictor, name: str) -> Engine:
-    from vitrail.predict.engines import OnnxEngine, OpenVinoEngine
-
+def _export(plain: Predictor, name: str, **how: Any) -> Engine:
     if name == "openvino":
         from vitrail.deploy.openvino import openvino_model
 
-        return OpenVinoEngine(*openvino_model(plain.artefact), plain.source)
+        return OpenVinoEngine(*openvino_model(plain.artefact), plain.source, **how)
     from vitrail.deploy.onnx import exported_of, onnx_bytes
 
     content = onnx_bytes(plain.artefact)
-    return OnnxEngine(content, exported_of(content, plain.source), plain.source)
+    return OnnxEngine(content, exported_of(content, plain.source), plain.source, **how)
+
+
+def in_streams(predictor: Predictor, source: str | Path, streams: int) -> Engine | None:
+    """The same model behind the same engine for so many calls at once, each with its share of the cores.
+
+    None where the engine has no such form: torch has one pool of threads for all.
+    """
+    name = predictor.engine.name
+    if streams < 2 or name not in EXPORTED:
+        return None
+    how = {"streams": streams} if name == "openvino" else {"threads": max(1, (os.cpu_count() or 1) // streams)}
+    kind = kind_of(source)
+    return EXPORTED[kind].open(Path(source), **how) if kind is not None else _export(predictor, name, **how)
 
 
 def fastest(plain: Predictor, batch_size: int = 1) -> Engine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -75,7 +75,10 @@ class TorchEngine:
 
 
 class OnnxEngine:
-    """ONNX Runtime on the CPU. `content` is a graph that `read_onnx` or our own exporter vouches for."""
+    """ONNX Runtime on the CPU, with so many `threads` a call, or all cores; several may call at once.
+
+    `content` is a graph that `read_onnx` or our own exporter vouches for.
+    """
 
     name = "onnx"
 
@@ -104,9 +107,9 @@ class OnnxEngine:
         self.exported, self._input = exported, inputs[0].name
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, path: Path, *, threads: int | None = None) -> Self:
         content, metadata = read_onnx(path)
-        return cls(content, read_exported(metadata, str(path)), str(path))
+        return cls(content, read_exported(metadata, str(path)), str(path), threads=threads)
 
     def __call__(self, batch: Pixels) -> Logits:
         return self.run(_input(batch, self.exported))
@@ -118,26 +121,34 @@ class OnnxEngine:
 
 
 class OpenVinoEngine:
-    """OpenVINO on the CPU, in full precision. `model` is one of OpenVINO's, still to be compiled."""
+    """OpenVINO on the CPU, in full precision: so many calls at once as it has `streams`, which share the threads.
+
+    `model` is one of OpenVINO's, still to be compiled.
+    """
 
     name = "openvino"
 
-    def __init__(self, model: Any, exported: Exported, source: str, *, threads: int | None = None) -> None:
+    def __init__(
+        self, model: Any, exported: Exported, source: str, *, threads: int | None = None, streams: int = 1
+    ) -> None:
         openvino = import_openvino()
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": str(streams)}
         if threads is not None:
             settings["INFERENCE_NUM_THREADS"] = str(threads)
         try:
-            self._compiled = openvino.Core().compile_model(model, "CPU", settings)
+            compiled = openvino.Core().compile_model(model, "CPU", settings)
             takes, gives = model.input().partial_shape, model.output().partial_shape
         except RuntimeError as error:
             raise WeightsError(f"OpenVINO cannot run it ({error})", where=source, fix=EXPORT) from error
         inside, outside = ([side.get_length() if side.is_static else -1 for side in shape] for shape in (takes, gives))
         check_shapes(exported, inside, outside, source)
-        self.exported, self._one_at_a_time = exported, Lock()
+        self.exported = exported
+        self._free: SimpleQueue[Any] = SimpleQueue()  # a request has one place for its inputs: one caller at a time
+        for _ in range(streams):
+            self._free.put(compiled.create_infer_request())
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, path: Path, *, streams: int = 1) -> Self:
         check_size(path, MAX_BYTES)
         check_size(path.with_suffix(".bin"), MOST_BIN)
         try:
@@ -145,15 +156,18 @@ class OpenVinoEngine:
             said = str(model.get_rt_info([KEY]).value) if model.has_rt_info([KEY]) else None
         except RuntimeError as error:
             raise WeightsError(f"OpenVINO cannot read it ({error})", where=path, fix=EXPORT) from error
-        return cls(model, read_exported({} if said is None else {KEY: said}, str(path)), str(path))
+        return cls(model, read_exported({} if said is None else {KEY: said}, str(path)), str(path), streams=streams)
 
     def __call__(self, batch: Pixels) -> Logits:
         return self.run(_input(batch, self.exported))
 
     def run(self, images: NDArray[Any]) -> Logits:
         """Of pictures in the form that the graph takes."""
-        with self._one_at_a_time:  # a compiled model has one place for its inputs
-            answers: Logits = self._compiled(images)[0].copy()
+        request = self._free.get()
+        try:
+            answers: Logits = request.infer([images])[0].copy()
+        finally:
+            self._free.put(request)
         return answers
 
 

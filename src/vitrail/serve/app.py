@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from vitrail.page.document import resource
 from vitrail.predict.predictor import Predictor
 from vitrail.serve import v1, v2
+from vitrail.serve.batcher import Streams
 from vitrail.serve.connection import Server
 from vitrail.serve.door import listen
 from vitrail.serve.guard import Guard
@@ -41,9 +42,9 @@ STATIC = {
 READINESS: dict[int | str, dict[str, Any]] = {200: {"description": "Yes."}, 503: {"description": "No."}}
 
 
-def create_app(predictor: Predictor, settings: Settings) -> tuple[ASGIApp, Service]:
+def create_app(predictor: Predictor, settings: Settings, streams: Streams | None = None) -> tuple[ASGIApp, Service]:
     """What an ASGI server runs, and what it is made around."""
-    service = Service(predictor, settings)
+    service = Service(predictor, settings, streams)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -67,10 +68,15 @@ def create_app(predictor: Predictor, settings: Settings) -> tuple[ASGIApp, Servi
     return Watch(Guard(Limits(app, service.gate), settings), service.gate), service
 
 
-def run(predictor: Predictor, settings: Settings, started: Callable[[Service, int], None]) -> None:
+def run(
+    predictor: Predictor,
+    settings: Settings,
+    started: Callable[[Service, int], None],
+    streams: Streams | None = None,
+) -> None:
     """Serve until a signal comes, and leave in order. `started` is told the port once connections are taken."""
     with listen(settings.host, settings.port) as socket:
-        app, service = create_app(predictor, settings)
+        app, service = create_app(predictor, settings, streams)
         Server(app, service.gate, lambda port: started(service, port)).run(sockets=[socket])
 
 

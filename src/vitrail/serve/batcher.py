@@ -1,4 +1,5 @@
-"""The engine, asked by one thread: pictures that wait while it works are answered together, where that pays.
+"""The engine at work. A lone picture has all cores; those that wait meanwhile are answered in the way that was measured
+to be the fastest: one by one, in batches, or in streams, several at once with a share of the cores each.
 
 Nobody waits for company: a batch is whatever has gathered meanwhile, so that a lone picture is answered at once.
 """
@@ -6,10 +7,12 @@ Nobody waits for company: a batch is whatever has gathered meanwhile, so that a 
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,41 +24,64 @@ from vitrail.predict.engines import Engine
 Logits = NDArray[np.float32]
 
 SIZES = (1, 2, 4, 8, 16)
-WORTH = 1.1  # a batch must be this much faster a picture than one by one
+WORTH = 1.1  # batches or streams must be this much faster a picture than one by one
 NEAR_BEST = 1.05  # of sizes about as fast as the best, the smallest
 
 
 class Pace(NamedTuple):
-    """What was measured: the size of batch to use, seconds a picture then, and how much faster that is than 1."""
+    """What was measured: pictures of a batch and batches at once, seconds a picture then, and the gain over 1 and 1."""
 
     batch: int
     seconds: float
     gain: float
+    streams: int = 1
 
 
-def measure(engine: Engine, picture: Pixels, *, repeats: int = 3, patience: float = 3.0) -> Pace:
+class Streams(NamedTuple):
+    """An engine that so many threads can ask at once."""
+
+    engine: Engine
+    number: int
+
+
+def measure(
+    engine: Engine, picture: Pixels, streams: Streams | None = None, *, repeats: int = 3, patience: float = 3.0
+) -> Pace:
     """Time the engine on batches of a picture; larger ones are not tried once `patience` seconds are spent."""
     engine(picture[None])  # the first call sets things up
     start = time.perf_counter()
     found: dict[int, float] = {}
     for size in SIZES:
-        found[size] = min(_seconds(engine, np.stack([picture] * size)) for _ in range(repeats)) / size
+        batch = np.stack([picture] * size)
+        found[size] = statistics.median(_seconds(partial(engine, batch)) for _ in range(repeats)) / size
         if time.perf_counter() - start > patience:
             break
-    return choose(found)
+    return choose(found, None if streams is None else (streams.number, _in_streams(streams, picture, repeats)))
 
 
-def choose(seconds: dict[int, float]) -> Pace:
-    """From seconds a picture at each size: the smallest size that is near the best, if batches pay at all."""
+def choose(seconds: dict[int, float], streams: tuple[int, float] | None = None) -> Pace:
+    """From seconds a picture at each size, and in so many streams: the smallest batch that is near the best, or the
+    streams if they are faster, if any of it pays at all."""
     best = min(seconds.values())
     size = min(size for size, value in seconds.items() if value <= best * NEAR_BEST)
-    gain = seconds[1] / seconds[size]
-    return Pace(size, seconds[size], gain) if gain >= WORTH else Pace(1, seconds[1], 1.0)
+    pace = Pace(size, seconds[size], seconds[1] / seconds[size])
+    if streams is not None and streams[1] < pace.seconds:
+        pace = Pace(1, streams[1], seconds[1] / streams[1], streams[0])
+    return pace if pace.gain >= WORTH else Pace(1, seconds[1], 1.0)
 
 
-def _seconds(engine: Engine, batch: Pixels) -> float:
+def _in_streams(streams: Streams, picture: Pixels, repeats: int) -> float:
+    """Seconds a picture when all streams are asked all the time."""
+    streams.engine(picture[None])
+    ask = partial(streams.engine, picture[None])
+    with ThreadPoolExecutor(streams.number) as pool:
+        calls = streams.number * 2 * repeats
+        return _seconds(lambda: deque(pool.map(lambda _: ask(), range(calls)), maxlen=0)) / calls
+
+
+def _seconds(call: Callable[[], object]) -> float:
     start = time.perf_counter()
-    engine(batch)
+    call()
     return time.perf_counter() - start
 
 
@@ -67,12 +93,14 @@ class Job(NamedTuple):
 
 
 class Batcher:
-    """Belongs to one event loop. `seen` is told the size of each batch and its seconds."""
+    """Belongs to one event loop. `seen` is told the size of each batch and the seconds until the next can begin."""
 
-    def __init__(self, engine: Engine, batch: int, seen: Callable[[int, float], None]) -> None:
-        self._engine, self._batch, self._seen = engine, batch, seen
+    def __init__(
+        self, engine: Engine, batch: int, seen: Callable[[int, float], None], streams: Streams | None = None
+    ) -> None:
+        self._engine, self._batch, self._seen, self._streams = engine, batch, seen, streams
         self._waiting: deque[Job] = deque()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vitrail-engine")
+        self._threads = ThreadPoolExecutor(streams.number if streams else 1, thread_name_prefix="vitrail-engine")
         self._work: asyncio.Task[None] | None = None
 
     async def logits(self, pictures: Sequence[Pixels]) -> Logits:
@@ -85,30 +113,38 @@ class Batcher:
         return np.stack(await asyncio.gather(*(job.answer for job in jobs)))
 
     def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
 
     async def _answer_all(self) -> None:
-        loop = asyncio.get_running_loop()
-        while jobs := self._next():
-            start = time.perf_counter()
-            try:
-                found = await loop.run_in_executor(self._thread, self._logits, jobs)
-            except Exception as error:
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
-            else:
-                self._seen(len(jobs), time.perf_counter() - start)
-                for job, row in zip(jobs, found, strict=True):
-                    if not job.answer.done():
-                        job.answer.set_result(row)
+        while self._waiting:
+            if self._streams is not None and len(self._waiting) > 1:
+                await asyncio.gather(*(self._stream(self._streams) for _ in range(self._streams.number)))
+            elif jobs := self._next(self._batch):
+                await self._answer(self._engine, jobs, 1)
 
-    def _logits(self, jobs: list[Job]) -> Logits:
-        return self._engine(np.stack([job.picture for job in jobs]))
+    async def _stream(self, streams: Streams) -> None:
+        """One picture after the other, beside the other streams, until none waits."""
+        while jobs := self._next(1):
+            await self._answer(streams.engine, jobs, streams.number)
 
-    def _next(self) -> list[Job]:
+    async def _answer(self, engine: Engine, jobs: list[Job], at_once: int) -> None:
+        start = time.perf_counter()
+        pictures = np.stack([job.picture for job in jobs])
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, engine, pictures)
+        except Exception as error:
+            for job in jobs:
+                if not job.answer.done():
+                    job.answer.set_exception(error)
+        else:
+            self._seen(len(jobs), (time.perf_counter() - start) / at_once)
+            for job, row in zip(jobs, found, strict=True):
+                if not job.answer.done():
+                    job.answer.set_result(row)
+
+    def _next(self, most: int) -> list[Job]:
         jobs: list[Job] = []
-        while self._waiting and len(jobs) < self._batch:
+        while self._waiting and len(jobs) < most:
             job = self._waiting.popleft()
             if not job.answer.done():  # whoever asked may have gone
                 jobs.append(job)

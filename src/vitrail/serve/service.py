@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from io import BytesIO
+from threading import Event, Thread
 from typing import TypeVar
 
 import numpy as np
+from PIL import Image
 
 from vitrail.data.examples import Pixels
 from vitrail.errors import ImageError
 from vitrail.predict.predictor import Predictor
-from vitrail.serve.batcher import Batcher, Pace, measure
+from vitrail.serve.batcher import Batcher, Pace, Streams, measure
 from vitrail.serve.lane import Lane
 from vitrail.serve.limits import Gate
 from vitrail.serve.look import shown_model
@@ -23,17 +27,19 @@ T = TypeVar("T")
 
 READERS = 2  # threads; one picture being decoded may take hundreds of megabytes
 EXPLAINED = 8  # requests for explanations at once
+PHOTO = (640, 480)  # pixels of what is read while the engine is measured
 
 
 class Service:
     """What all routes share. Made before the server starts, so that a model that cannot answer never listens."""
 
-    def __init__(self, predictor: Predictor, settings: Settings) -> None:
+    def __init__(self, predictor: Predictor, settings: Settings, streams: Streams | None = None) -> None:
         self.predictor, self.settings, self.metrics = predictor, settings, Metrics()
         self.gate = Gate(settings, self.metrics)
-        self.pace = self._measure()
+        self.pace = self._measure(streams)
         self.gate.seconds_each = self.pace.seconds
-        self.batcher = Batcher(predictor.engine, self.pace.batch, self._note)
+        kept = streams if self.pace.streams > 1 else None
+        self.batcher = Batcher(predictor.engine, self.pace.batch, self._note, kept)
         self.lane = Lane(EXPLAINED)
         if (model := shown_model(predictor)) is not None:
             model.eval()  # once for all threads, so that none changes it under another
@@ -75,7 +81,30 @@ class Service:
         self.metrics.batches.observe(size)
         self.gate.note_pace(seconds / size)
 
-    def _measure(self) -> Pace:
+    def _measure(self, streams: Streams | None) -> Pace:
+        """While a picture is being read, as it will be when there is much to do: a call that wants all cores waits for
+        the slowest of them, so what is best on a quiet machine need not be best then (LOG.md)."""
         noise = np.random.default_rng(0).integers(0, 256, self.shape, np.uint8)
-        pace = measure(self.predictor.engine, noise)
-        return pace if self.settings.batching else pace._replace(batch=1, gain=1.0)
+        with reading(self.predictor):
+            pace = measure(self.predictor.engine, noise, streams)
+        return pace if self.settings.batching else pace._replace(batch=1, gain=1.0, streams=1)
+
+
+@contextmanager
+def reading(predictor: Predictor) -> Iterator[None]:
+    """A thread that reads a photograph again and again, meanwhile."""
+    file, done = BytesIO(), Event()
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (12, 16, 3), np.uint8))
+    noise.resize(PHOTO).save(file, "JPEG")
+
+    def read() -> None:
+        while not done.is_set():
+            predictor.read(file.getvalue())
+
+    reader = Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reader.join()

@@ -74,6 +74,7 @@ class ModelFacts(BaseModel):
     unknown_below: float | None
     engine: str
     batch: int
+    streams: int
     attention: bool
     explain: list[str]
     max_pictures: int
@@ -232,6 +233,7 @@ def facts(service: Service) -> dict[str, Any]:
         "unknown_below": predictor.decision.unknown_below,
         "engine": predictor.engine.name,
         "batch": service.pace.batch,
+        "streams": service.pace.streams,
         "attention": shows_attention(predictor),
         "explain": list(explaining(predictor)),
         "max_pictures": service.most_pictures,
