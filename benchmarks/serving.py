@@ -150,7 +150,7 @@ def heard(connection: http.client.HTTPConnection) -> None:
 
 def start_all(stack: ExitStack, folder: Path, model: Path) -> dict[str, Server]:
     kinds: list[tuple[str, str, str, Ask]] = [
-        ("vitrail", OURS, "auto on", ask_ours),
+        ("vitrail, as it chooses", OURS, "auto on", ask_ours),
         ("vitrail, one by one", OURS, "auto off", ask_ours),
         ("vitrail, torch", OURS, "torch on", ask_ours),
         ("litserve, batches of 8", LITSERVE, "8", ask_litserve),
