@@ -56,8 +56,8 @@ CLAIM = Claim(
     if_not="All of CIFAR-10 is far less than the paper's least; what a convolution knows beforehand still counts more.",
     arms=tuple(make(size, pictures) for make in (transformer, resnet) for size in WIDTHS for pictures in PICTURES),
     judge=judge,
-    steps=1500,
-    minutes=30,
+    steps=1000,
+    minutes=20,
     x_label="pictures to train on",
     gaps=tuple(Gap(f"ViT − ResNet, {size}", f"ViT, {size}", f"ResNet, {size}") for size in WIDTHS),
 )
