@@ -70,6 +70,20 @@ def test_one_step_and_the_teacher_after_it():
         assert torch.allclose(new, old * (1 - share) + student * share, atol=1e-6)
 
 
+def test_the_centre_starts_at_the_first_batch_and_is_not_started_again():
+    made, batch = tiny_methods.method("dino").train(), tiny_methods.batch(4)
+    first = made._ask(made.model, made.head, made.views(batch, 0)[:2]).mean((0, 1))
+    made(batch, 0, 0, 0.0)
+    assert torch.allclose(made.centre, first, atol=1e-6)
+    resumed = tiny_methods.method("dino").train()
+    resumed.load_state_dict(made.state_dict())
+    other = tiny_methods.batch(4)._replace(images=torch.randn_like(batch.images))
+    for module in (made, resumed):
+        module(other, 1, 1, 0.5)
+    assert torch.allclose(resumed.centre, made.centre, atol=1e-6)
+    assert (made.centre - first).abs().max() > 0
+
+
 def test_the_teacher_is_never_trained_and_never_drops():
     made = tiny_methods.method("dino", tiny_methods.encoder(dropout=0.5)).train()
     assert made.student.training

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from train import tiny
-from vitrail.config import ViTConfig
+from vitrail.config import ResNetConfig, ViTConfig
 from vitrail.errors import ConfigError
 from vitrail.model import build
 from vitrail.train.optim import OptimSettings, build_optimizers, orthogonal
@@ -51,6 +51,14 @@ def test_muon_takes_the_matrices_of_the_blocks_and_the_kernels_before_them(stem,
     assert sum(name.endswith(".conv.weight") for name in before) == len(before) - 1 == kernels
     assert {found[name][1]["parts"] for name in by_muon} == {1, 3}
     assert all((found[name][1]["parts"] == 3) == ("qkv" in name) for name in by_muon)
+
+
+def test_muon_takes_the_kernels_of_a_resnet():
+    model = build(ResNetConfig(image_size=32, num_classes=3, blocks=(1, 1), bottleneck=False, width=16, stem="small"))
+    found = groups(model, OptimSettings(name="muon"))
+    by_muon = {name for name, (kind, _) in found.items() if kind == "Muon"}
+    assert by_muon == {name for name, weight in model.named_parameters() if ".blocks." in name and weight.ndim == 4}
+    assert len(by_muon) == 5  # two of each block, and the shortcut of the second
 
 
 def test_a_kernel_is_stepped_as_the_matrix_of_its_outputs():

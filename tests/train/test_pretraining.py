@@ -261,6 +261,9 @@ def test_choices_follow_the_method_and_the_minutes():
     dino = choose(facts(classes=tuple("0123456789")), "dino", Budget(minutes=5), 0).settings
     assert dino.model.any_size
     assert not dino.method.flip  # of digits
+    assert dino.method.small_views == 0  # of pictures that are small themselves
+    photos = choose(facts(size=(480, 640), device="cuda"), "dino", Budget(minutes=5), 0).settings
+    assert photos.method.small_views > 0
 
 
 def test_weights_that_know_something_take_the_small_steps_of_the_papers():
