@@ -128,10 +128,12 @@ class Batcher:
             await self._answer(streams.engine, jobs, streams.number)
 
     async def _answer(self, engine: Engine, jobs: list[Job], at_once: int) -> None:
+        def ask() -> Logits:
+            return engine(np.stack([job.picture for job in jobs]))
+
         start = time.perf_counter()
-        pictures = np.stack([job.picture for job in jobs])
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._threads, engine, pictures)
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
         except Exception as error:
             for job in jobs:
                 if not job.answer.done():
