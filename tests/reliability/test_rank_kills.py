@@ -39,15 +39,15 @@ def run_two(forge: Forge, *words: object) -> None:
         assert child.wait() == 0, child.said()
 
 
-def words_for(run: Path, pictures: Path, more: tuple[str, ...]) -> list[object]:
+def words_for(run: Path, begun: list[object]) -> list[object]:
     """Resume; a run that was killed before it wrote its settings is begun again."""
-    return tiny_runs.again(run) if (run / "config.yaml").exists() else tiny_runs.words(pictures, run, *more)
+    return tiny_runs.again(run) if (run / "config.yaml").exists() else begun
 
 
-def kill_one(forge: Forge, pictures: Path, run: Path, more: tuple[str, ...], chance: random.Random) -> float:
+def kill_one(forge: Forge, run: Path, begun: list[object], chance: random.Random) -> float:
     """Kill one of the two somewhere on the way; how long the other took to end."""
     before = max(checkpoint.steps_in(run / "checkpoints"), default=0)
-    children = start_two(forge, *words_for(run, pictures, more))
+    children = start_two(forge, *words_for(run, begun))
     ahead = before + chance.choice((3, 3, 6))
     assert children[0].wait_until(lambda: max(checkpoint.steps_in(run / "checkpoints"), default=0) >= ahead)
     time.sleep(chance.uniform(0, 0.1))
@@ -84,10 +84,12 @@ def killed(forge: Forge, pictures: Path, folder: Path, times: int, more: tuple[s
     """One run with so many kills, compared with one that nothing disturbed."""
     chance, slowest = random.Random(seed), 0.0
     whole, run = folder / "whole" / "run", folder / "killed" / "run"
-    run_two(forge, *tiny_runs.words(pictures, whole, *more))
+    steps = 2 * times * tiny_runs.STEPS  # so that none of the kills comes after the last step
+    run_two(forge, *tiny_runs.words(pictures, whole, *more, steps=steps))
+    begun = tiny_runs.words(pictures, run, *more, steps=steps)
     for _ in range(times):
-        slowest = max(slowest, kill_one(forge, pictures, run, more, chance))
-    run_two(forge, *words_for(run, pictures, more))
+        slowest = max(slowest, kill_one(forge, run, begun, chance))
+    run_two(forge, *words_for(run, begun))
     expected, found = outcome(whole), outcome(run)
     assert [name for name in expected if found[name] != expected[name]] == []
     assert tiny_runs.debris(run) == []
