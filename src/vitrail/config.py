@@ -221,7 +221,7 @@ class ViTConfig(Config):
 _CHOICES = {"patches": PATCHES, "stem": STEMS, "positions": POSITIONS, "pool": POOLS, "norm": NORMS, "head": HEADS}
 
 
-BIT_WIDTH = 64  # of the first stage, in all of BiT's networks
+BIT_WIDTH, BIT_GROUPS = 64, 32  # of the first stage, and of each GroupNorm, in all of BiT's networks
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class ResNetConfig(Config):
         one_of("stem", self.stem, ("imagenet", "small"))
         if not self.blocks:
             raise ConfigError("blocks=() makes no network", fix="(2, 2, 2, 2) is ResNet-18, (3, 4, 6, 3) ResNet-50")
-        least = 32 if self.width >= BIT_WIDTH else 8
+        least = BIT_GROUPS if self.width >= BIT_WIDTH else 8
         if self.width % least:
             raise ConfigError(f"width={self.width} does not divide into groups", fix=f"use a multiple of {least}")
 
@@ -259,7 +259,7 @@ class ResNetConfig(Config):
     def norm_groups(self) -> int:
         """Of each GroupNorm: BiT's 32; in a narrower network eight channels of the first stage are a group, because
         one channel that is normed alone has nothing left to tell once it is averaged over the picture (LOG.md)."""
-        return 32 if self.width >= BIT_WIDTH else self.width // 8
+        return BIT_GROUPS if self.width >= BIT_WIDTH else self.width // 8
 
 
 @dataclass(frozen=True)

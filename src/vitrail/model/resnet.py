@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitrail.config import ResNetConfig
+from vitrail.config import BIT_GROUPS, ResNetConfig
 from vitrail.model.init import initialise
 from vitrail.model.shared import DropPath, check_channels
 
@@ -68,13 +68,10 @@ class SameConv2d(StandardizedConv2d):
         return super().forward(self.pad(x))
 
 
-GROUPS = 32  # BiT's
-
-
 class GroupNormReLU(nn.GroupNorm):
     """GroupNorm, then ReLU, under one parameter name."""
 
-    def __init__(self, channels: int, groups: int = GROUPS) -> None:
+    def __init__(self, channels: int, groups: int = BIT_GROUPS) -> None:
         super().__init__(groups, channels)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -87,7 +84,7 @@ class Downsample(nn.Sequential):
     def __init__(self, inputs: int, outputs: int, stride: int, *, norm: bool) -> None:
         super().__init__(OrderedDict(conv=StandardizedConv2d(inputs, outputs, 1, stride)))
         if norm:
-            self.norm = nn.GroupNorm(GROUPS, outputs)
+            self.norm = nn.GroupNorm(BIT_GROUPS, outputs)
 
 
 class PreActBlock(nn.Module):
@@ -196,7 +193,7 @@ class Stage(nn.Module):
 
 
 def build_stages(
-    block: BlockType, width: int, blocks: Sequence[int], drop_path: float = 0.0, groups: int = GROUPS
+    block: BlockType, width: int, blocks: Sequence[int], drop_path: float = 0.0, groups: int = BIT_GROUPS
 ) -> nn.Sequential:
     """One stage for each number of `blocks`: as large as the input, then halved; the drop rate grows block by block."""
     total = sum(blocks)
