@@ -94,6 +94,44 @@ def test_a_full_server_refuses_at_the_head_and_hears_the_next_request(gate):
     assert 'vitrail_requests_total{route="other",status="503"} 1.0' in gate.metrics.text().decode()
 
 
+POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
+DRIPPED = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    POST + b"Content-Length: 9\r\n\r\nabcdefghi",
+    POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("dripped", DRIPPED)
+def test_a_request_in_crumbs_is_read_a_few_times_a_second_and_answered(gate, monkeypatch, dripped):
+    reads, read = list[int](), Connection.data_received
+
+    def counted(self, data):
+        reads.append(len(data))
+        read(self, data)
+
+    monkeypatch.setattr(Connection, "data_received", counted)
+
+    async def drip() -> list[int]:
+        async with listening(gate) as (address, _):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for each in dripped:
+                writer.write(bytes([each]))
+                await asyncio.sleep(0.02)
+            found = [await answer_to(reader)]
+            reads.append(0)
+            writer.write(dripped)  # the next one comes whole, and at once
+            found.append(await answer_to(reader))
+            writer.close()
+        return found
+
+    assert asyncio.run(drip()) == [200, 200]
+    assert sum(reads) == 2 * len(dripped)
+    assert reads.index(0) < len(dripped) / 2
+    assert reads[-1] == len(dripped)
+
+
 def test_a_refused_request_that_never_ends_is_cut():
     async def dawdle() -> bytes:
         gate = Gate(Settings(receipt_seconds=0.2), Metrics())

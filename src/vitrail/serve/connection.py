@@ -6,6 +6,7 @@ uvicorn itself waits without end for the rest of a request that was begun.
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import time
 from collections.abc import Callable
@@ -26,6 +27,9 @@ from vitrail.serve.watch import LOG
 
 LAST_WORDS = 1.0  # seconds for a last answer to leave, before the connection is cut
 LAST_GUESTS = 1.0  # seconds for whoever is connected already to ask, before the server leaves
+CRUMB = 256  # bytes; a piece of a request that is smaller costs more to read than it brings
+CRUMBS_FOR = 0.05  # seconds of crumbs alone, after which they are left to gather
+GATHER = (0.2, 0.4)  # seconds; drawn, so that many such connections are not read in the same moment
 TICK = 0.05
 LONGEST_LEAVE = 60.0
 
@@ -58,6 +62,7 @@ class Connection(H11Protocol):
         self.unread = Clock(self.loop, gate.settings.receipt_seconds, self.cut)
         self.unheard = 0  # bytes still to come of a request that was refused at its head
         self.answered = False  # whether this connection ever had an answer
+        self.crumbs_since: float | None = None  # when the first of nothing but crumbs came
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -76,8 +81,25 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self.receipt.start()
+            self.let_crumbs_gather(len(data))
         else:
             self.receipt.stop()
+            self.crumbs_since = None
+
+    def let_crumbs_gather(self, size: int) -> None:
+        """Hundreds that drip byte by byte would hold up the event loop, and with it everybody else."""
+        now = self.loop.time()
+        if size >= CRUMB:
+            self.crumbs_since = None
+        elif self.crumbs_since is None:
+            self.crumbs_since = now
+        elif now - self.crumbs_since > CRUMBS_FOR and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_later(random.uniform(*GATHER), self.read_on)
+
+    def read_on(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def refuse_at_head(self, data: bytes) -> bool:
         """Whether the server is full and has said so, before anything of the request was parsed."""
