@@ -44,3 +44,21 @@ def test_pictures_are_fingerprinted_once_a_run(tmp_path: Path, monkeypatch: pyte
     np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(30) % 3)
     job.train(job.plan(wishes(str(tmp_path / "x.npz"))), tmp_path / "run", Quiet(), started=time.monotonic())
     assert asked == ["once"]
+
+
+def test_the_last_evaluation_is_seen_to_advance(tmp_path: Path) -> None:
+    """Of many pictures on a processor it takes longer than anybody likes to look at a screen that stands still."""
+    seen: list[tuple[str, float]] = []
+
+    class Watching(Quiet):
+        def stage(self, name: str, done: float, note: str = "") -> None:  # noqa: ARG002
+            seen.append((name, done))
+
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3)).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(60) % 3)
+    wished = wishes(str(tmp_path / "x.npz"), val=0.5)
+    job.train(job.plan(wished), tmp_path / "run", Watching(), started=time.monotonic())
+    shares = [done for name, done in seen if name == "evaluating on val"]
+    assert len(shares) > 1
+    assert shares == sorted(shares)
+    assert shares[-1] == 1

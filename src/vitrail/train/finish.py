@@ -48,7 +48,7 @@ def finish(session: Session) -> Outcome:
     """Calibrate the best weights on the validation pictures, evaluate on the test pictures where there are any."""
     artefact = load(session.run.model)
     artefact.model.to(session.settings.device)
-    held_back = answers(artefact.model, session.evaluation_loader("val"), session.settings.device)
+    held_back = _answers(session, artefact, "val")
     artefact = calibrate(artefact, held_back)
     split = "test" if "test" in session.examples.splits else "val"
     found = held_back if split == "val" else _answers(session, artefact, split)
@@ -68,7 +68,7 @@ def finish(session: Session) -> Outcome:
 
 
 def _answers(session: Session, artefact: Artefact, split: str) -> Answers:
-    return answers(artefact.model, session.evaluation_loader(split), session.settings.device)
+    return answers(artefact.model, session.shown(split, f"evaluating on {split}"), session.settings.device)
 
 
 def calibrate(artefact: Artefact, held_back: Answers) -> Artefact:

@@ -39,15 +39,11 @@ class Probed(NamedTuple):
 @torch.inference_mode()
 def features(session: Session, model: Model, split: str, share: float = 1.0) -> Features:
     """Of every picture of a split, as they are when the model is used, or with sides of a share of that."""
-    loader, device = session.evaluation_loader(split), session.settings.device
-    total, done, found = len(session.examples.split(split)), 0, []
-    for batch in loader:
-        images = shrink(batch.images.to(device), share, model)
+    found = []
+    for batch in session.shown(split, f"features of {split}"):
+        images = shrink(batch.images.to(session.settings.device), share, model)
         with in_precision(session.settings):
             found.append((model.features(images).float().cpu(), batch.targets))
-        done += len(batch.targets)
-        session.display.stage(f"features of {split}", done / total, f"{done:,} of {total:,} pictures")
-    session.display.end_stage()
     values, targets = (torch.cat(column).numpy() for column in zip(*found, strict=True))
     return Features(values, targets)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vitrail.data.cache import fill_cache
 from vitrail.data.examples import Examples
-from vitrail.data.loader import EvaluationLoader, TrainingLoader
+from vitrail.data.loader import Batch, EvaluationLoader, TrainingLoader
 from vitrail.errors import FileError, ImageError
 from vitrail.methods.supervised import Supervised
 from vitrail.model import Model
@@ -121,6 +121,15 @@ class Session:
             workers=self.settings.workers,
             unreadable=self.name_unreadable,
         )
+
+    def shown(self, split: str, stage: str) -> Iterator[Batch]:
+        """All batches of a split; how far that is, is shown as `stage`."""
+        total, done = len(self.examples.split(split)), 0
+        for batch in self.evaluation_loader(split):
+            yield batch
+            done += len(batch.targets)
+            self.display.stage(stage, done / total, f"{done:,} of {total:,} pictures")
+        self.display.end_stage()
 
     def method(self, model: Model) -> Supervised:
         """What trains `model` on these labels."""
