@@ -11,6 +11,7 @@ import torch
 from train import tiny
 from vitrail.data.loader import Batch
 from vitrail.train import checkpoint
+from vitrail.train.budget import Steps
 from vitrail.train.loop import Interrupted, Score, TrainingFailed
 from vitrail.train.optim import OptimSettings
 
@@ -158,6 +159,16 @@ def test_the_best_is_what_validated_best(make):
     assert [best for _, best in trainer.watcher.validations] == [True, True, False, False, True, False]
     assert len(trainer.kept.weights) == 3
     assert (trainer.state.best, trainer.state.best_step) == (0.6, 5)
+
+
+@pytest.mark.parametrize(("seconds", "validations"), [(0.0, 9), (0.1, 3), (0.5, 1)])
+def test_a_validation_that_costs_much_of_the_minutes_comes_seldom(make, seconds, validations):
+    """Also the first, where it is known what it will take. They may take 1/25 of these 6 s; the last comes anyway."""
+    settings = tiny.settings(budget={"minutes": 0.1})
+    trainer = make("run", settings, Steps(40), validation_seconds=seconds)
+    trainer.validate = lambda _: Score(0.5, {"accuracy": 0.5}, seconds)
+    trainer.fit()
+    assert len(trainer.watcher.validations) == validations
 
 
 def test_the_average_is_validated_and_kept(make):

@@ -165,6 +165,15 @@ def test_as_many_blocks_are_trained_as_time_allows(session, seconds, frozen):
     assert blocks_to_freeze(session, probed, seconds) == frozen
 
 
+def test_what_the_probe_took_says_how_long_the_end_will_take(session):
+    assert (session.seconds_to_validate(), session.seconds_to_evaluate()) == (0, 0)
+    probed = probe(session, start_model(session.settings))
+    session.note_telling(probed.telling)
+    assert session.seconds_to_validate() == probed.telling * len(session.examples.split("val")) > 0
+    session.note_telling(100.0)  # another program was busy: the time for the end is not planned by that
+    assert session.telling == probed.telling
+
+
 def test_freeze_nothing_by_default():
     model = create_model("Ti/8", image_size=16, depth=2, num_classes=3)
     for nothing in (0, None):
@@ -270,7 +279,7 @@ def test_the_head_of_a_resnet_is_set_as_well():
 
 def test_ridge_head_in_the_model_answers_as_the_ridge(session):
     model = start_model(session.settings)
-    train_features = features(session, model, "train")
+    train_features = features(session, model, "train").features
     head = fit_ridges(train_features.values, train_features.targets, 3, STRENGTHS)[3]
     set_head(model, head)
     images = next(iter(session.evaluation_loader("train"))).images

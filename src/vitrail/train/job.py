@@ -177,21 +177,23 @@ def _first_model(session: Session) -> tuple[Model, Score | None]:
     model = start_model(settings).to(settings.device)
     reached = None
     if settings.probe_first:
-        frozen, reached = world().of_first(lambda: _probe(session, model))
+        frozen, reached, telling = world().of_first(lambda: _probe(session, model))
+        session.note_telling(telling)
         session.change(frozen_blocks=frozen)
     if settings.lr_grid:
         choose_rate(session, model, _trainer)
     return model, reached
 
 
-def _probe(session: Session, model: Model) -> tuple[int | str, Score]:
-    """Give a model the head of its probe, and keep it; how many blocks to freeze then, and what the probe reached."""
+def _probe(session: Session, model: Model) -> tuple[int | str, Score, float]:
+    """Give a model the head of its probe, and keep it; how many blocks to freeze then, what the probe reached, and the
+    seconds to tell what one picture shows."""
     probed = probe(session, model)
     set_head(model, probed.head)
     artefact_of(session, model).save(session.run.model)
     minutes = session.settings.budget.minutes
     left = None if minutes is None else minutes * 60 - session.elapsed()
-    return blocks_to_freeze(session, probed, left), probed.score
+    return blocks_to_freeze(session, probed, left), probed.score, probed.telling
 
 
 def _trainer(session: Session, model: Model) -> Trainer:
@@ -209,6 +211,7 @@ def _trainer(session: Session, model: Model) -> Trainer:
         session.display,
         validate=lambda module: _validate(session, learned(module), pace),
         keep_best=lambda module: artefact_of(session, merged(learned(module))).save(session.run.model),
+        validation_seconds=session.seconds_to_validate(),
     )
 
 
@@ -216,7 +219,7 @@ def pace_of(session: Session, batches: int) -> Pace:
     budget = session.settings.budget
     if budget.minutes is not None:
         pace = Seconds(budget.minutes * 60 - session.elapsed())
-        pace.reserve(LAST_SECONDS)
+        pace.reserve(_last_seconds(session))
         return pace
     if budget.steps is not None:
         return Steps(budget.steps)
@@ -232,10 +235,14 @@ def learned(method: nn.Module) -> Model:
 
 
 def _validate(session: Session, model: Model, pace: Pace) -> Score:
-    """Validate, and keep as much time for the last evaluation as this one says it takes."""
+    """Validate, and keep as much time for the last evaluation as it is known to take."""
     found = score(model, session.evaluation_loader("val"), session.settings.device)
+    session.note_telling(found.seconds / max(1, len(session.examples.split("val"))))
     if isinstance(pace, Seconds):
-        pictures = sum(len(session.examples.splits.get(split, ())) for split in ("val", "test"))
-        a_picture = found.seconds / max(1, len(session.examples.split("val")))
-        pace.reserve(LAST_SECONDS + 1.1 * a_picture * pictures + found.seconds)
+        pace.reserve(_last_seconds(session))
     return found
+
+
+def _last_seconds(session: Session) -> float:
+    """For what follows the last step: a validation, the pictures to evaluate, and the rest."""
+    return LAST_SECONDS + session.seconds_to_validate() + 1.1 * session.seconds_to_evaluate()

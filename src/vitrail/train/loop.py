@@ -101,7 +101,9 @@ class Trainer:
         watcher: Watcher,
         validate: Callable[[nn.Module], Score] | None = None,
         keep_best: Callable[[nn.Module], None] | None = None,
+        validation_seconds: float = 0.0,
     ) -> None:
+        """`validation_seconds` is what the first validation is expected to take, where that is known."""
         self.world = world()
         self.settings, self.method, self.loader = settings, method, loader
         self.pace = pace if self.world.size == 1 else OneClock(pace)
@@ -115,7 +117,7 @@ class Trainer:
         self._waited = self._worked = 0.0
         self._saved_at = self._logged_at = time.monotonic()
         self._saved_step = -1
-        self._next_validation = 0.1
+        self._next_validation = self._when_next(validation_seconds)
         self._started = time.monotonic()
 
     # ---- the loop
@@ -292,8 +294,8 @@ class Trainer:
 
     def _when_next(self, cost: float) -> float:
         """After a tenth of the run, or later if that would spend more than a twenty-fifth of it on validating."""
-        speed = self.pace.progress / max(1e-9, self.state.seconds)
-        following = self.pace.progress + max(0.1, 25 * cost * speed if self.settings.budget.minutes else 0.0)
+        minutes = self.settings.budget.minutes
+        following = self.pace.progress + max(0.1, 25 * cost / (60 * minutes) if minutes else 0.0)
         return following if following <= 0.9 else 1.0  # the last step is validated in any case
 
     # ---- memory

@@ -7,6 +7,7 @@ ends below it.
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -31,21 +32,30 @@ class Features(NamedTuple):
 
 
 class Probed(NamedTuple):
+    """The seconds are of one picture: told as when the model is used, and a forward pass as training begins."""
+
     head: Linear
     score: Score
-    seconds_a_picture: float  # of a forward pass
+    telling: float
+    a_pass: float
+
+
+class Timed(NamedTuple):
+    features: Features
+    a_picture: float  # seconds
 
 
 @torch.inference_mode()
-def features(session: Session, model: Model, split: str, share: float = 1.0) -> Features:
-    """Of every picture of a split, as they are when the model is used, or with sides of a share of that."""
-    found = []
+def features(session: Session, model: Model, split: str, *, as_in_training: bool = False) -> Timed:
+    """Of every picture of a split, as when the model is used, or in the size and numbers that training begins with."""
+    share = session.settings.regularise.small_images if as_in_training else 1.0
+    start, found = time.monotonic(), []
     for batch in session.shown(split, f"features of {split}"):
         images = shrink(batch.images.to(session.settings.device), share, model)
-        with in_precision(session.settings):
+        with in_precision(session.settings) if as_in_training else nullcontext():
             found.append((model.features(images).float().cpu(), batch.targets))
     values, targets = (torch.cat(column).numpy() for column in zip(*found, strict=True))
-    return Features(values, targets)
+    return Timed(Features(values, targets), (time.monotonic() - start) / len(targets))
 
 
 def probe(session: Session, model: Model) -> Probed:
@@ -54,15 +64,14 @@ def probe(session: Session, model: Model) -> Probed:
     Where training begins with small pictures, it is fitted to such: an answer sooner, and a start that suits them.
     """
     start = time.monotonic()
-    val = features(session, model.eval(), "val")
-    a_picture = (time.monotonic() - start) / len(val.values)
-    train = features(session, model, "train", session.settings.regularise.small_images)
+    val, telling = features(session, model.eval(), "val")
+    train, a_pass = features(session, model, "train", as_in_training=True)
     classes = len(session.examples.classes)
     fitted = fit_ridges(train.values, train.targets, classes, STRENGTHS)
     fitted += fit_discriminants(train.values, train.targets, classes, SHRINKAGES)
     head, best = _best([_scaled(linear, val) for linear in fitted], val, start)
     _say(session, best)
-    return Probed(head, best, a_picture)
+    return Probed(head, best, telling, a_pass)
 
 
 def set_head(model: Model, head: Linear) -> None:

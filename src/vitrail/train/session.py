@@ -45,6 +45,7 @@ class Session:
         self.typical_size, self.source = plan.size, plan.examples  # as they were opened, at their own size
         self.started = time.monotonic() if started is None else started
         torch.set_num_threads(self.settings.threads or max(1, torch.get_num_threads() // beside()))
+        self.telling: float | None = None  # the fewest seconds that the model took to tell what one picture shows
         self._named: set[int] = set()
         self.examples = self._read_once(plan.examples)
         self.channels = self.settings.model.channels
@@ -57,6 +58,19 @@ class Session:
     def elapsed(self) -> float:
         """Seconds since the command began."""
         return time.monotonic() - self.started
+
+    def note_telling(self, seconds: float) -> None:
+        """Of one picture. The fewest count: another program may have been busy the other times."""
+        self.telling = min(seconds, self.telling or seconds)
+
+    def seconds_to_validate(self) -> float:
+        """0 where it is not known."""
+        return (self.telling or 0.0) * len(self.examples.split("val"))
+
+    def seconds_to_evaluate(self) -> float:
+        """Everything at the end, 0 where it is not known."""
+        pictures = sum(len(self.examples.splits.get(split, ())) for split in ("val", "test"))
+        return (self.telling or 0.0) * pictures
 
     def change(self, **changes: Any) -> None:
         """Settings that could only be chosen on the way, written down at once: a resumed run must not choose again."""

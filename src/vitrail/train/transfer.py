@@ -77,9 +77,9 @@ def blocks_to_freeze(session: Session, probed: Probed, seconds: float | None) ->
     if asked is not None or seconds is None or not depth:
         return asked or 0
     regularise = session.settings.regularise
-    cheap = (1 - regularise.patch_dropout) * regularise.small_images**2
-    seen = 1 - regularise.cheap_until * (1 - cheap)
-    one_pass = probed.seconds_a_picture * seen * len(session.examples.split("train"))
+    cheap, whole = 1 - regularise.patch_dropout, 1 / regularise.small_images**2
+    seen = regularise.cheap_until * cheap + (1 - regularise.cheap_until) * whole
+    one_pass = probed.a_pass * seen * len(session.examples.split("train"))
     for trained in range(depth, 1, -1):
         if seconds / (one_pass * (1 + 2 * trained / depth)) >= ENOUGH_EPOCHS:
             return depth - trained
