@@ -47,10 +47,10 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, layout: Layout, read: int | None = None, record: Silent = SILENT) -> Tensor:
         """Tokens (B N D) to tokens (B N D), or to the first `read` of them, at the cost of those alone."""
         q, k, v = self.queries_keys_values(x, layout, read)  # B H N d
-        if record.keeps:
+        drop = self.attn_drop if self.training else 0.0
+        if record.keeps or (products_win(q, k) and not drop):
             mixed = record("attention", self.weights(q, k, layout, record)) @ record("v", v)
         else:
-            drop = self.attn_drop if self.training else 0.0
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=self._bias(q, k, layout), dropout_p=drop)
         heads = record("heads", mixed).transpose(1, 2).flatten(2)  # B N Hd
         return self.proj_drop(self.proj(heads))
@@ -69,7 +69,7 @@ class Attention(nn.Module):
 
     def weights(self, q: Tensor, k: Tensor, layout: Layout, record: Silent = SILENT) -> Tensor:
         """How much each query attends to each key (B H N N); every row sums to one."""
-        scores = record("q", q) @ record("k", k).transpose(-2, -1) * self.scale
+        scores = record("q", q) * self.scale @ record("k", k).transpose(-2, -1)
         bias = self._bias(q, k, layout)
         return record("scores", scores if bias is None else scores + bias).softmax(dim=-1)
 
@@ -306,6 +306,15 @@ def keep(tokens: Tensor, layout: Layout, kept: Tensor) -> tuple[Tensor, Layout]:
     """All prefix tokens and the patches that `kept` (B K) names for each image (B N D -> B K D)."""
     chosen = tokens[:, layout.prefix :].gather(1, kept[..., None].expand(-1, -1, tokens.shape[2]))
     return torch.cat([tokens[:, : layout.prefix], chosen], dim=1), layout._replace(kept=kept)
+
+
+def products_win(q: Tensor, k: Tensor) -> bool:
+    """Whether attention learns faster as two products: on a processor, where there are few tokens (LOG.md).
+
+    torch's fused one never holds the weights, which pays with many; its backward pass is slow, in 16 bits very slow.
+    """
+    few = 256 if q.dtype == torch.bfloat16 else 128
+    return q.requires_grad and q.device.type == "cpu" and k.shape[2] <= few and not torch.compiler.is_compiling()
 
 
 def works_in_groups(images: Tensor) -> bool:
