@@ -13,9 +13,10 @@ from oracles import randomise
 from vitrail import ViT, create_model
 from vitrail.config import HEADS, NORMS, PATCHES, POOLS, POSITIONS
 from vitrail.errors import ConfigError
+from vitrail.model import vit
 from vitrail.model.cost import count_parameters
 from vitrail.model.patches import cut, join
-from vitrail.model.vit import images_at_once
+from vitrail.model.vit import images_at_once, products_win
 
 SMALL = {"image_size": 32, "patch_size": 8, "num_classes": 5, "dim": 64, "depth": 3, "heads": 4, "mlp_dim": 96}
 
@@ -189,6 +190,37 @@ def test_autocast_keeps_the_residual_stream_in_full_precision():
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         tokens, layout = model.embed(images)
         assert model.encode(tokens, layout).dtype == torch.float32
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize(("dtype", "near"), [(None, 1e-5), (torch.bfloat16, 0.05)])
+def test_attention_learns_the_same_as_products_and_fused(positions, dtype, near, monkeypatch):
+    """As far as the numbers go, beside the largest gradient of each weight."""
+
+    def gradients():
+        model = small(positions=positions)
+        with torch.autocast("cpu", dtype, enabled=dtype is not None):
+            model(pictures(model)).square().mean().backward()
+        return {name: weight.grad for name, weight in model.named_parameters()}
+
+    as_products, asked = gradients(), list[int]()
+    monkeypatch.setattr(vit, "products_win", lambda _q, k: bool(asked.append(k.shape[2])))
+    fused = gradients()
+    assert asked == [17] * 3
+    for name, gradient in fused.items():
+        torch.testing.assert_close(as_products[name], gradient, rtol=0, atol=near * gradient.abs().max().item())
+
+
+def test_attention_is_two_products_only_with_gradients_and_few_tokens():
+    def chosen(tokens, **facts):
+        q = torch.zeros(1, 1, tokens, 8, **facts)
+        return products_win(q, q)
+
+    assert chosen(128, requires_grad=True)
+    assert not chosen(128)
+    assert not chosen(129, requires_grad=True)
+    assert chosen(256, requires_grad=True, dtype=torch.bfloat16)
+    assert not chosen(64, requires_grad=True, device="meta")
 
 
 def test_only_the_class_token_of_the_last_block_is_computed():
