@@ -191,8 +191,9 @@ def _probe(session: Session, model: Model) -> tuple[int | str, Score, float]:
     probed = probe(session, model)
     set_head(model, probed.head)
     artefact_of(session, model).save(session.run.model)
+    session.note_telling(probed.telling)
     minutes = session.settings.budget.minutes
-    left = None if minutes is None else minutes * 60 - session.elapsed()
+    left = None if minutes is None else minutes * 60 - session.elapsed() - _last_seconds(session)
     return blocks_to_freeze(session, probed, left), probed.score, probed.telling
 
 

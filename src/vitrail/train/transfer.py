@@ -15,7 +15,7 @@ from vitrail.train.settings import ALL_BUT_HEAD, TrainSettings
 from vitrail.weights.adapt import build_with, new_task
 from vitrail.weights.load import load
 
-ENOUGH_EPOCHS = 2.0  # fewer are not worth training more blocks for (LOG.md)
+ENOUGH_EPOCHS = 1.0  # fewer are not worth training more blocks for (LOG.md)
 
 
 def start_model(settings: TrainSettings) -> Model:
