@@ -161,7 +161,7 @@ def test_the_best_is_what_validated_best(make):
     assert (trainer.state.best, trainer.state.best_step) == (0.6, 5)
 
 
-@pytest.mark.parametrize(("seconds", "validations"), [(0.0, 9), (0.1, 3), (0.5, 1)])
+@pytest.mark.parametrize(("seconds", "validations"), [(0.0, 10), (0.06, 4), (0.1, 2), (0.5, 1)])
 def test_a_validation_that_costs_much_of_the_minutes_comes_seldom(make, seconds, validations):
     """Also the first, where it is known what it will take. They may take 1/25 of these 6 s; the last comes anyway."""
     settings = tiny.settings(budget={"minutes": 0.1})

@@ -295,8 +295,9 @@ class Trainer:
     def _when_next(self, cost: float) -> float:
         """After a tenth of the run, or later if that would spend more than a twenty-fifth of it on validating."""
         minutes = self.settings.budget.minutes
-        following = self.pace.progress + max(0.1, 25 * cost / (60 * minutes) if minutes else 0.0)
-        return following if following <= 0.9 else 1.0  # the last step is validated in any case
+        gap = max(0.1, 25 * cost / (60 * minutes) if minutes else 0.0)
+        following = self.pace.progress + gap
+        return following if following <= 1 - gap / 2 else 1.0  # the last step is validated in any case
 
     # ---- memory
 

@@ -42,20 +42,22 @@ class Probed(NamedTuple):
 
 class Timed(NamedTuple):
     features: Features
-    a_picture: float  # seconds
+    a_picture: float  # seconds, in the median batch: the first ones are slow
 
 
 @torch.inference_mode()
 def features(session: Session, model: Model, split: str, *, as_in_training: bool = False) -> Timed:
     """Of every picture of a split, as when the model is used, or in the size and numbers that training begins with."""
     share = session.settings.regularise.small_images if as_in_training else 1.0
-    start, found = time.monotonic(), []
+    found, moments = [], [time.monotonic()]
     for batch in session.shown(split, f"features of {split}"):
         images = shrink(batch.images.to(session.settings.device), share, model)
         with in_precision(session.settings) if as_in_training else nullcontext():
             found.append((model.features(images).float().cpu(), batch.targets))
+        moments.append(time.monotonic())
     values, targets = (torch.cat(column).numpy() for column in zip(*found, strict=True))
-    return Timed(Features(values, targets), (time.monotonic() - start) / len(targets))
+    a_batch = float(np.median(np.diff(moments)))
+    return Timed(Features(values, targets), a_batch * len(found) / len(targets))
 
 
 def probe(session: Session, model: Model) -> Probed:
