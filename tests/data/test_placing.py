@@ -28,6 +28,22 @@ def test_a_folder_stays_where_one_is(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_a_folder_stays_that_came_in_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = Path.replace
+
+    def just_too_late(self: Path, target: Path) -> Path:
+        target.mkdir()
+        (target / "x").write_text("first")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", just_too_late)
+    with placing(tmp_path / "folder") as temporary:
+        temporary.mkdir()
+        (temporary / "x").write_text("second")
+    assert (tmp_path / "folder" / "x").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, OSError])
 def test_nothing_is_left_of_what_failed(error: type[BaseException], tmp_path: Path) -> None:
     def fail() -> None:

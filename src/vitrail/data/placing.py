@@ -24,8 +24,7 @@ def placing(target: Path) -> Iterator[Path]:
         yield temporary
         for path in (temporary, *temporary.rglob("*")):
             sync(path)
-        if not (temporary.is_dir() and target.is_dir()):
-            temporary.replace(target)
+        _take_place(temporary, target)
         sync(target.parent)
     except OSError as error:
         raise FileError(
@@ -35,6 +34,16 @@ def placing(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):
             temporary.unlink()
+
+
+def _take_place(temporary: Path, target: Path) -> None:
+    if temporary.is_dir() and target.is_dir():
+        return
+    try:
+        temporary.replace(target)
+    except OSError:
+        if not (temporary.is_dir() and target.is_dir()):  # else another process came first, just now
+            raise
 
 
 def sync(path: Path) -> None:
