@@ -87,7 +87,7 @@ def run(family: Family) -> bool:
         done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=False)
         suite = next(ElementTree.parse(report).iter("testsuite")) if report.exists() else None
     held = done.returncode == 0 and suite is not None
-    print(f"{family.name:4}{family.what:24}{_figure(suite):60}{'held' if held else 'BROKEN':8}", end="", flush=True)
+    print(f"{family.name:4}{family.what:24}{_figure(suite):60}  {'held' if held else 'BROKEN':8}", end="", flush=True)
     print(f"{time.perf_counter() - start:7.0f} s   target: {family.target}", flush=True)
     if not held:
         print(done.stdout[-3000:], done.stderr[-1000:])
