@@ -178,7 +178,7 @@ def _first_model(session: Session) -> tuple[Model, Score | None]:
     reached = None
     if settings.probe_first:
         frozen, reached, telling = world().of_first(lambda: _probe(session, model))
-        session.note_telling(telling)
+        session.note_telling(telling)  # in every process
         session.change(frozen_blocks=frozen)
     if settings.lr_grid:
         choose_rate(session, model, _trainer)
