@@ -246,4 +246,4 @@ def _validate(session: Session, model: Model, pace: Pace) -> Score:
 
 def _last_seconds(session: Session) -> float:
     """For what follows the last step: a validation, the pictures to evaluate, and the rest."""
-    return LAST_SECONDS + session.seconds_to_validate() + 1.1 * session.seconds_to_evaluate()
+    return LAST_SECONDS + session.seconds_to_validate() + 1.05 * session.seconds_to_evaluate()
