@@ -30,7 +30,7 @@ class Options:
     Parameters
     ----------
     max_drop
-        Points of accuracy that may be lost, of 100.
+        Points of accuracy that may be lost, of 100, as well as the pictures can tell.
     max_ms
         Milliseconds that one picture may take.
     target
@@ -143,7 +143,7 @@ def _show(found: Search, document: dict[str, Any], folder: Path) -> None:
         "time of a picture": f"{chosen.ms:.1f} ms, {chosen.faster:.2f} times as fast",
         "in batches": f"{chosen.pictures_a_second:.1f} pictures a second, {chosen.throughput:.2f} times as many",
         "file": f"{chosen.bytes / 2**20:.1f} MB",
-        "points lost": f"{chosen.drop:.2f} on {document['choosing']['split']}",
+        "points lost": f"about {chosen.drop:.2f}, judged on {document['choosing']['split']}",
     }
     if report := document["report"]:
         rows["on test"] = f"{100 * report['accuracy']:.1f} % right, the original {100 * report['original']:.1f} %"

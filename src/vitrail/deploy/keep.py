@@ -83,7 +83,7 @@ def _compare(
         in_batches(predictor.engine, read_some(predictor, examples, examples.split(choosing), COMPARED), BATCHES)
         for predictor in (original, made)
     )
-    lost = f"{found.chosen.name}: {found.chosen.drop:.2f} points of accuracy lost on {choosing}"
+    lost = f"{found.chosen.name}: about {found.chosen.drop:.2f} points of accuracy lost, judged on {choosing}"
     return compare(
         wanted,
         given,
@@ -99,7 +99,10 @@ def _compare(
 
 def _sentences(document: dict[str, Any]) -> list[str]:
     choosing = document["choosing"]
-    said = [f"Accuracy is of up to {choosing['pictures']:,} pictures of the split {choosing['split']}, which chose."]
+    said = [
+        f"Accuracy is of up to {choosing['pictures']:,} pictures of the split {choosing['split']}, which chose.",
+        "Points lost are judged by the labels and by how likely the original finds what else a candidate says.",
+    ]
     if report := document["report"]:
         said.append(
             f"On {report['pictures']:,} test pictures, which chose nothing, {report['accuracy']:.1%} are right; "

@@ -21,12 +21,13 @@ from vitrail.config import ViTConfig
 from vitrail.data.examples import Examples, Pixels
 from vitrail.deploy.candidates import Candidate, Change, Step, fewer_units, singles, together
 from vitrail.deploy.engines import race
+from vitrail.deploy.loss import points_lost
 from vitrail.deploy.onnx import exported_of
 from vitrail.deploy.parity import certify
 from vitrail.deploy.sample import read_some
 from vitrail.errors import CheckFailed, VitrailError
 from vitrail.predict.engines import Engine, OnnxEngine
-from vitrail.predict.examples import evaluate_examples
+from vitrail.predict.examples import Asked, ask_examples, evaluation_of
 from vitrail.predict.predictor import Predictor
 from vitrail.weights.artefact import Artefact
 
@@ -41,7 +42,7 @@ class Measured:
 
     name: str
     accuracy: float  # on the pictures that choose
-    drop: float  # points lost, negative where it is better
+    drop: float  # points lost, as well as these pictures can tell (loss.py)
     ms: float  # for one picture
     pictures_a_second: float  # in batches
     bytes: int
@@ -88,7 +89,7 @@ class Bench:
         self.examples = examples.replace(splits={split: indices[_spread(len(indices), count)]})
         self.split = split
         self.pixels = self.pictures(predictor)
-        self.accuracy = self.score(predictor)
+        self.asked = self.ask(predictor)
 
     def pictures(self, predictor: Predictor) -> Pixels:
         """A few pictures as a model takes them."""
@@ -99,25 +100,33 @@ class Bench:
 
     def original(self) -> Measured:
         """The model in torch. Beside itself it would only show noise, so its ratios are 1."""
-        found = self.measure(ORIGINAL, self.predictor, _weights(self.predictor), self.accuracy)
-        return dataclasses.replace(found, faster=1.0, throughput=1.0)
+        found = self.measure(ORIGINAL, self.predictor, _weights(self.predictor), self.asked)
+        return dataclasses.replace(found, drop=0.0, faster=1.0, throughput=1.0)
 
-    def score(self, predictor: Predictor) -> float:
-        return evaluate_examples(predictor, self.examples, self.split, _pass_over, _nothing).accuracy
+    def ask(self, predictor: Predictor) -> Asked:
+        return ask_examples(predictor, self.examples, self.split, _pass_over, _nothing)
 
-    def measure(self, name: str, predictor: Predictor, size: int, accuracy: float) -> Measured:
+    def measure(self, name: str, predictor: Predictor, size: int, asked: Asked) -> Measured:
         own = self.pictures(predictor)
         one, faster = _beside((self.predictor.engine, self.pixels[:1]), (predictor.engine, own[:1]))
         many, throughput = _beside((self.predictor.engine, self.pixels), (predictor.engine, own))
+        accuracy = evaluation_of(predictor, asked).accuracy
         return Measured(
             name=name,
             accuracy=accuracy,
-            drop=100 * (self.accuracy - accuracy),
+            drop=self._drop(asked, accuracy),
             ms=1000 * one,
             pictures_a_second=len(own) / many,
             bytes=size,
             faster=faster,
             throughput=throughput,
+        )
+
+    def _drop(self, asked: Asked, accuracy: float) -> float:
+        if asked.targets.ndim == 2:  # several labels a picture: what is counted
+            return 100 * (evaluation_of(self.predictor, self.asked).accuracy - accuracy)
+        return points_lost(
+            self.predictor.decision.probabilities(self.asked.logits), asked.logits.argmax(axis=1), asked.targets
         )
 
 
@@ -243,7 +252,7 @@ def measure(bench: Bench, candidate: Candidate) -> Found:
     if candidate.exact:
         named = {"source": bench.predictor.source, "target": candidate.name}
         certify(bench.predictor.engine, engine, bench.pixels, **named)
-    return Found(candidate, bench.measure(candidate.name, made, len(content), bench.score(made)), content)
+    return Found(candidate, bench.measure(candidate.name, made, len(content), bench.ask(made)), content)
 
 
 def frontier(measured: Sequence[Measured]) -> list[Measured]:

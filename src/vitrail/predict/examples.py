@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from vitrail.data.labels import fit_classes, listed
 from vitrail.data.prepare import draft_size, prepare
 from vitrail.errors import ConfigError, FileError, ImageError
 from vitrail.evaluate.evaluation import Evaluation, evaluate_predictions
+from vitrail.evaluate.metrics import Floats, Ints
 from vitrail.predict.engines import Engine
 from vitrail.predict.many import BATCH_SIZE, THREADS, Logits, stream_logits
 from vitrail.predict.predictor import Predictor
@@ -30,6 +32,13 @@ def match_classes(examples: Examples, predictor: Predictor) -> Examples:
     return fit_classes(examples, predictor.classes)
 
 
+class Asked(NamedTuple):
+    """What a model answers to N labelled pictures of a split, and what is right."""
+
+    logits: Floats  # N x K
+    targets: Ints  # N, or N x K of 0 and 1 where a picture can have several labels
+
+
 def evaluate_examples(
     predictor: Predictor,
     examples: Examples,
@@ -45,6 +54,35 @@ def evaluate_examples(
 
     Those that cannot be read are left out, and `complain` is told why; `advance` is called after each picture.
     """
+    asked = ask_examples(predictor, examples, split, complain, advance, batch_size=batch_size, threads=threads)
+    return evaluation_of(predictor, asked, seed)
+
+
+def evaluation_of(predictor: Predictor, asked: Asked, seed: int = 0) -> Evaluation:
+    """How good the answers are."""
+    decision = predictor.decision
+    return evaluate_predictions(
+        asked.logits,
+        asked.targets,
+        predictor.classes,
+        decision.temperature,
+        decision.unknown_below,
+        seed,
+        decision.thresholds,
+    )
+
+
+def ask_examples(
+    predictor: Predictor,
+    examples: Examples,
+    split: str,
+    complain: Callable[[ImageError], None],
+    advance: Callable[[], None],
+    *,
+    batch_size: int = BATCH_SIZE,
+    threads: int = THREADS,
+) -> Asked:
+    """The same answers before they are judged."""
     indices = examples.split(split)
     if not examples.multi_label:
         indices = indices[examples.targets[indices] != NO_LABEL]
@@ -61,18 +99,10 @@ def evaluate_examples(
     if not kept:
         fix = "choose a split with labelled pictures"
         raise FileError("there is no picture that could be evaluated", where=examples.name, fix=fix)
-    targets, decision = examples.targets[kept], predictor.decision
-    if decision.multi_label and not examples.multi_label:
+    targets = examples.targets[kept]
+    if predictor.decision.multi_label and not examples.multi_label:
         targets = np.eye(len(predictor.classes), dtype=np.int64)[targets]
-    return evaluate_predictions(
-        np.stack(logits),
-        targets,
-        predictor.classes,
-        decision.temperature,
-        decision.unknown_below,
-        seed,
-        decision.thresholds,
-    )
+    return Asked(np.stack(logits), targets)
 
 
 def stream_examples(
