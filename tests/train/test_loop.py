@@ -171,6 +171,21 @@ def test_a_validation_that_costs_much_of_the_minutes_comes_seldom(make, seconds,
     assert len(trainer.watcher.validations) == validations
 
 
+def test_a_glance_at_each_fifth_changes_nothing(make):
+    seen = []
+
+    def glance(module):
+        assert not module.training
+        seen.append(module)
+
+    glancing = make("one", None, Steps(20), glance=glance)
+    glancing.fit()
+    plain = make("two", None, Steps(20))
+    plain.fit()
+    assert seen == [glancing.best_module()] * 4
+    assert_same(glancing, plain)
+
+
 def test_the_average_is_validated_and_kept(make):
     trainer = make("run")
     trainer.fit()

@@ -110,6 +110,14 @@ def test_epochs_are_counted_with_the_batch_that_few_pictures_have():
     assert from_scratch(facts(size=(28, 28), pictures=540), Budget(steps=300), 0).settings.augment.policy == "none"
 
 
+@pytest.mark.parametrize(("minutes", "device", "batch"), [(6, "cpu", 16), (60, "cpu", 8), (6, "cuda", 32)])
+def test_few_epochs_of_fine_tuning_take_larger_batches(minutes, device, batch):
+    known = facts(size=(160, 213), pictures=2640, device=device)
+    chosen = from_weights(known, Budget(minutes=minutes), 0, "w", model_config("S/14@518 DINOv2")).settings
+    assert chosen.batch_size == batch
+    assert (chosen.optim.lr == 3e-4) == (batch == 16)
+
+
 def test_a_head_reads_several_layers_where_there_is_no_time_to_train_them():
     config = model_config("S/14@518 DINOv2")
     chosen = from_weights(facts(size=(160, 213)), Budget(minutes=1), 0, "w.safetensors", config).settings

@@ -19,7 +19,8 @@ from vitrail import Artefact, create_model, load
 from vitrail.errors import ConfigError
 from vitrail.evaluate.linear import STRENGTHS, fit_ridges
 from vitrail.model.positions import resize_positions
-from vitrail.train.job import Wishes, plan, resume, train
+from vitrail.train.budget import Seconds
+from vitrail.train.job import Wishes, glance, plan, resume, train
 from vitrail.train.probe import features, probe, set_head
 from vitrail.train.progress import Display
 from vitrail.train.run import Run, read_settings
@@ -172,6 +173,30 @@ def test_what_the_probe_took_says_how_long_the_end_will_take(session):
     assert session.seconds_to_validate() == probed.telling * len(session.examples.split("val")) > 0
     session.note_telling(100.0)  # another program was busy: the time for the end is not planned by that
     assert session.telling == probed.telling
+
+
+def test_batches_that_another_program_slowed_do_not_tell_the_speed(session, monkeypatch):
+    usual, slowed = session.shown, 0.3
+
+    def busy_machine(split, stage):
+        batches = list(usual(split, stage))
+        for number, batch in enumerate(batches * 3):
+            yield batch
+            time.sleep(slowed if number % 5 < 3 else 0)
+
+    monkeypatch.setattr(session, "shown", busy_machine)
+    found = features(session, start_model(session.settings).eval(), "train")
+    assert found.a_picture < slowed / 2 / len(next(usual("train", "")).targets)
+
+
+def test_time_kept_for_the_end_by_a_slow_moment_is_given_back(session):
+    session.note_telling(5.0)  # seconds a picture: another program was busy
+    pace = Seconds(1000.0)
+    pace.reserve(session.seconds_to_evaluate())
+    before = pace.budget
+    glance(session, pace, session.method(start_model(session.settings)))
+    assert session.telling < 1
+    assert pace.budget > max(before, 900)
 
 
 def test_freeze_nothing_by_default():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import sys
@@ -10,6 +9,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from vitrail.train.allocator import release_free_memory
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -65,13 +66,6 @@ def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return work()
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
-
-
-def release_free_memory() -> None:
-    """Give back what the allocator keeps of freed memory, where it is glibc's."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def _reset_peak() -> bool:

@@ -30,9 +30,10 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from vitrail.bench.memory import PeakMemory, attempt, in_child, release_free_memory
+from vitrail.bench.memory import PeakMemory, attempt, in_child
 from vitrail.bench.peers import PEERS, Peer
 from vitrail.config import ViTConfig
+from vitrail.train.allocator import release_free_memory
 
 Reply = dict[str, Any]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +34,7 @@ from vitrail.train.run import CONFIG, SPLIT, Run, new_folder, read_reasons, read
 from vitrail.train.session import Plan, Session
 from vitrail.train.settings import TrainSettings, change
 from vitrail.train.transfer import blocks_to_freeze, freeze, start_model
-from vitrail.train.validate import score
+from vitrail.train.validate import answers, score
 from vitrail.train.wishes import RunWishes
 from vitrail.weights.load import load
 
@@ -213,6 +215,7 @@ def _trainer(session: Session, model: Model) -> Trainer:
         validate=lambda module: _validate(session, learned(module), pace),
         keep_best=lambda module: artefact_of(session, merged(learned(module))).save(session.run.model),
         validation_seconds=session.seconds_to_validate(),
+        glance=partial(glance, session, pace) if isinstance(pace, Seconds) and world().size == 1 else None,
     )
 
 
@@ -242,6 +245,15 @@ def _validate(session: Session, model: Model, pace: Pace) -> Score:
     if isinstance(pace, Seconds):
         pace.reserve(_last_seconds(session))
     return found
+
+
+def glance(session: Session, pace: Seconds, module: nn.Module) -> None:
+    """Tell what a few pictures show: other programs may have been busy when the time for the end was planned."""
+    start = time.monotonic()
+    batch = next(iter(session.evaluation_loader("val")))
+    answers(learned(module), [batch], session.settings.device)
+    session.note_telling((time.monotonic() - start) / len(batch.targets))
+    pace.reserve(_last_seconds(session))
 
 
 def _last_seconds(session: Session) -> float:

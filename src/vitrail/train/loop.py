@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from vitrail.data.loader import Batch
 from vitrail.errors import EXIT_CHECK_FAILED, VitrailError
 from vitrail.train import checkpoint, generators
+from vitrail.train.allocator import memory_kept
 from vitrail.train.budget import Pace
 from vitrail.train.distributed import OneClock, Share, local, shares, world
 from vitrail.train.ema import averaged
@@ -102,12 +103,15 @@ class Trainer:
         validate: Callable[[nn.Module], Score] | None = None,
         keep_best: Callable[[nn.Module], None] | None = None,
         validation_seconds: float = 0.0,
+        glance: Callable[[nn.Module], None] | None = None,
     ) -> None:
-        """`validation_seconds` is what the first validation is expected to take, where that is known."""
+        """`validation_seconds` is what the first validation is expected to take, where that is known. `glance` is given
+        what would be validated, after each fifth of the run: to see how fast that would be now."""
         self.world = world()
         self.settings, self.method, self.loader = settings, method, loader
         self.pace = pace if self.world.size == 1 else OneClock(pace)
-        self.run, self.watcher, self.validate, self.keep_best = run, watcher, validate, keep_best
+        self.run, self.watcher = run, watcher
+        self.validate, self.keep_best, self.glance = validate, keep_best, glance
         self.average = averaged(method, settings.average) if settings.average else None
         self.engine = engine(settings, method, [self.average.module] if self.average else [], self.world)
         self.optimizers: Optimizers = build_optimizers(method, settings.optim)
@@ -116,7 +120,7 @@ class Trainer:
         self.state = State()
         self._waited = self._worked = 0.0
         self._saved_at = self._logged_at = time.monotonic()
-        self._saved_step = -1
+        self._saved_step, self._glances = -1, 0
         self._next_validation = self._when_next(validation_seconds)
         self._started = time.monotonic()
 
@@ -125,7 +129,7 @@ class Trainer:
     def fit(self) -> State:
         """Train to the end of the budget. Interrupted, it saves and says so."""
         self._started = time.monotonic() - self.state.seconds
-        with Interruption() as interruption:
+        with Interruption() as interruption, memory_kept():
             self._validate_if_due()  # an interruption came before it
             while not self.pace.done:
                 self._epoch(interruption)
@@ -240,6 +244,7 @@ class Trainer:
             self.save()
             raise Interrupted(self.run.folder)
         self._validate_if_due()
+        self._glance_if_due()
         if due:
             self.save()
         self.pace.paused(time.monotonic() - now)
@@ -272,6 +277,12 @@ class Trainer:
     def _validate_if_due(self) -> None:
         if self.pace.progress >= self._next_validation and not self.pace.done:
             self._validate()
+
+    def _glance_if_due(self) -> None:
+        fifths = int(5 * self.pace.progress)
+        if self.glance is not None and fifths > self._glances and not self.pace.done:
+            self._glances = fifths
+            self.glance(self.best_module().eval())
 
     def _validate(self) -> None:
         if self.validate is None or self.state.validated == self.state.step:

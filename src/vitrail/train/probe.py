@@ -42,7 +42,7 @@ class Probed(NamedTuple):
 
 class Timed(NamedTuple):
     features: Features
-    a_picture: float  # seconds, in the median batch: the first ones are slow
+    a_picture: float  # seconds, in the faster batches: the first are slow, and some while another program is busy
 
 
 @torch.inference_mode()
@@ -56,8 +56,8 @@ def features(session: Session, model: Model, split: str, *, as_in_training: bool
             found.append((model.features(images).float().cpu(), batch.targets))
         moments.append(time.monotonic())
     values, targets = (torch.cat(column).numpy() for column in zip(*found, strict=True))
-    a_batch = float(np.median(np.diff(moments)))
-    return Timed(Features(values, targets), a_batch * len(found) / len(targets))
+    paces = np.diff(moments) / [len(batch) for _, batch in found]
+    return Timed(Features(values, targets), float(np.quantile(paces, 0.25)))
 
 
 def probe(session: Session, model: Model) -> Probed:

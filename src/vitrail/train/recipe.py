@@ -76,6 +76,7 @@ SHAPES_BY_MINUTES = (
 
 
 SMALLER = 0.75  # of the side, in most steps from weights: twice the steps, and the last ones see what is missing
+FEW_EPOCHS = 4  # by that guess; of so few, larger batches and steps make more, of nine they do not (LOG.md)
 FAST_BFLOAT16 = "products of 16-bit numbers are the faster ones here"
 WIDE = 384  # on a processor, 16 bits bring 1.6 times the steps at this width, 1.1 times at 128 (LOG.md)
 
@@ -139,8 +140,10 @@ def from_weights(
     size = size or transfer_size(facts, config)
     model = config.at_size(size).replace(num_classes=len(facts.classes), channels=facts.channels)
     small = SMALLER if facts.device == "cpu" else 1.0
-    whole = budget.minutes is None or _epochs_of_fine_tuning(facts, budget.minutes, model, small) >= 1
+    epochs = _epochs_of_fine_tuning(facts, budget, model, small)
+    whole, few = epochs >= 1, epochs < FEW_EPOCHS and facts.device == "cpu"
     model = model.replace(**new_parts(config, several_layers=not whole))
+    lr, batch = (3e-4, 16) if few else (2e-4, 8 if facts.device == "cpu" else 32)
     mean, std = (image.mean, image.std) if image and len(image.mean) == facts.channels else usual_pixels(config, facts)
     settings = TrainSettings(
         data=facts.data,
@@ -148,10 +151,10 @@ def from_weights(
         model=model,
         image=Preprocessing(size=size, mean=mean, std=std),
         augment=Augmentation(crop="resized", scale=(0.08, 1.0), flip=can_flip(facts.classes)),
-        optim=OptimSettings(name="adamw", lr=2e-4, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
+        optim=OptimSettings(name="adamw", lr=lr, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
         regularise=Regularisation(small_images=small, cheap_until=0.7),
         budget=budget,
-        batch_size=8 if facts.device == "cpu" else 32,
+        batch_size=batch_for(facts, batch),
         average=0.98,
         balance="none",
         precision=precision_for(facts, model),
@@ -164,7 +167,7 @@ def from_weights(
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "optim": "small steps, smaller towards the input: the weights know much already",
         "regularise": "no block or patch left out, which the probe's head does not bear (LOG.md)",
-        "batch_size": "many small steps learn most a minute (LOG.md)",
+        "batch_size": "for few epochs (LOG.md)" if few else "small ones learn most a minute (LOG.md)",
     }
     choice = Choice(settings, reasons | _why_16_bits(settings))
     return _large_steps(choice, facts) if max(size) <= SMALL else choice
@@ -195,12 +198,12 @@ def _why_16_bits(settings: TrainSettings) -> dict[str, str]:
     return {"precision": FAST_BFLOAT16} if settings.precision == "bfloat16" else {}
 
 
-def _epochs_of_fine_tuning(facts: Facts, minutes: float, model: ModelConfig, small: float) -> float:
+def _epochs_of_fine_tuning(facts: Facts, budget: Budget, model: ModelConfig, small: float) -> float:
     """A rough guess for two cores: 100 GFLOP/s, or 200 in 16 bits; three forward passes, after one for the probe."""
-    if not isinstance(model, ViTConfig):
-        return 1.0
+    if budget.minutes is None or not isinstance(model, ViTConfig):
+        return float("inf")
     speed = 200e9 if precision_for(facts, model) == "bfloat16" else 100e9
-    passes = processor_minutes(facts, Budget(minutes=minutes)) * 60 * speed / (model.forward_flops * small**2)
+    passes = processor_minutes(facts, budget) * 60 * speed / (model.forward_flops * small**2)
     return (passes / max(1, facts.pictures) - 1) / 3
 
 
