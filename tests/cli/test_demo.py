@@ -37,6 +37,9 @@ def test_fetched_pictures_then_a_second_time(tmp_path, monkeypatch, capsys):
     assert re.findall(r"^\d/\d", out, re.MULTILINE) == ["1/5", "2/5", "3/5", "4/5", "5/5"]
     for said in (f"fetching tiny from {tmp_path / 'files'}", "8 train, 4 test pictures of 3 classes", "accuracy"):
         assert said in out
+    unknown, said = out.count("unknown ("), re.search(r"of 3 are right(?:, of (\d) it is not sure)?;", out)
+    assert said is not None
+    assert int(said[1] or 0) == unknown
     assert "runs/demo/report.html" in out
     assert (tmp_path / "runs" / "demo" / "report.html").is_file()
     files = sorted((tmp_path / "runs" / "demo-pictures").iterdir())

@@ -10,10 +10,13 @@ import os
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from oracles import randomise
 from vitrail import Artefact, Preprocessing, create_model, load
+from vitrail.cli.answers import Lines
 from vitrail.cli.main import main
+from vitrail.predict.answers import Prediction
 
 CLASSES = ("ant", "[bold]bee", "cat")
 
@@ -61,6 +64,16 @@ def test_lines_for_people(model, photos, capsys):
         assert found.label in line
         assert ("unknown (" in line) == found.unknown
         assert found.top[2][0] in line
+
+
+def test_bars_stand_below_each_other_whatever_is_said():
+    out = io.StringIO()
+    lines = Lines(Console(file=out, width=120), ("ant", "bumblebee"))
+    for label, sure in (("ant", True), ("bumblebee", False)):
+        lines.write("a.png", Prediction(label, 0.5, ((label, 0.5),), not sure, (label,) if sure else ()))
+    first, second = out.getvalue().splitlines()
+    assert "unknown (bumblebee?)" in second
+    assert first.index("━") == second.index("━")
 
 
 def test_json_is_one_document(model, photos, bad, capsys):

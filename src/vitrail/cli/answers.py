@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vitrail.predict.answers import Prediction
 
 BAR, NAME = 10, 40
+UNKNOWN = "unknown ({}?)"
 TASK = TaskID(0)
 
 
@@ -34,7 +35,7 @@ class Lines:
 
     def __init__(self, out: Console, classes: Sequence[str]) -> None:
         self.out = out
-        self.label_width = min(24, max(map(len, classes), default=0) + 2)
+        self.label_width = min(28, max(map(len, classes), default=0) + len(UNKNOWN.format("")))
         self.name_width = min(NAME, out.width // 3)
 
     def begin(self) -> None:
@@ -43,7 +44,7 @@ class Lines:
     def write(self, name: str, found: Prediction | ImageError) -> None:
         if isinstance(found, ImageError):
             return
-        said = Text(", ".join(found.labels)) if found.labels else Text(f"unknown ({found.label}?)", "yellow")
+        said = Text(", ".join(found.labels)) if found.labels else Text(UNKNOWN.format(found.label), "yellow")
         said.pad_right(max(0, self.label_width - len(said)))
         others = ", ".join(f"{label} {100 * p:.1f} %" for label, p in found.top[1:])
         filled = round(BAR * found.probability)

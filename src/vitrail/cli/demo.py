@@ -150,12 +150,14 @@ def _predict(screen: Console, folder: Path, files: list[Picture]) -> None:
     from vitrail.predict.predictor import load
 
     predictor = load(folder)
-    lines, right = Lines(screen, predictor.classes), 0
+    lines, right, unknown = Lines(screen, predictor.classes), 0, 0
     for file in files:
         answer = predictor.predict(file.path, top=3)
         lines.write(file.path.name, answer)
-        right += answer.label == file.label
-    _say(screen, f"{right} of {len(files)} are right; each file is called by what is on it.")
+        right += not answer.unknown and answer.label == file.label
+        unknown += answer.unknown
+    unsure = f", of {unknown} it is not sure" if unknown else ""
+    _say(screen, f"{right} of {len(files)} are right{unsure}; each file is called by what is on it.")
 
 
 def _next(screen: Console, data: str, folder: Path, picture: Path) -> None:
