@@ -63,23 +63,19 @@ def command(
         Of the bootstrap behind the interval of the balanced accuracy.
     """
     from vitrail.deploy.engines import load_with
-    from vitrail.predict.examples import evaluate_examples, match_classes
+    from vitrail.predict.examples import ask_examples, evaluation_of, match_classes
 
     at_least_one(batch_size=batch_size, threads=threads)
     predictor, complaints = load_with(model, engine, mirror=mirror), Complaints()
     examples = match_classes(open_with_splits(model, data), predictor)
     chosen = split or next(name for name in BY_CHOICE if name in examples.splits)
     with counting(len(examples.split(chosen))) as progress:
-        pace = {"batch_size": batch_size, "threads": threads, "seed": seed}
-        found = evaluate_examples(predictor, examples, chosen, complaints, lambda: progress.advance(TASK), **pace)
-    asked = {"model": model, "data": data, "split": chosen}
-    document = {
-        **asked,
-        "unreadable": complaints.count,
-        "notes": [*predictor.notes, *examples.notes],
-        "evaluation": found.to_dict(),
-    }
-    _give(found, document, json, out)
+        pace = {"batch_size": batch_size, "threads": threads}
+        answers = ask_examples(predictor, examples, chosen, complaints, lambda: progress.advance(TASK), **pace)
+    found = evaluation_of(predictor, answers, seed)
+    notes = [*predictor.notes, *examples.notes]
+    about = {"model": model, "data": data, "split": chosen, "unreadable": complaints.count, "notes": notes}
+    _give(found, about | {"evaluation": found.to_dict()}, json, out)
 
 
 def open_with_splits(model: str, data: str) -> Examples:

@@ -17,7 +17,7 @@ from vitrail.deploy.sample import read_some
 from vitrail.errors import FileError, ImageError
 from vitrail.evaluate.evaluation import Evaluation
 from vitrail.predict.engines import OnnxEngine
-from vitrail.predict.examples import evaluate_examples
+from vitrail.predict.examples import ask_examples, evaluation_of
 from vitrail.predict.predictor import Predictor
 from vitrail.weights.durable import write_text
 
@@ -71,7 +71,7 @@ def _evaluate(predictor: Predictor, examples: Examples) -> Evaluation:
     def pass_over(_: ImageError) -> None:
         """Left out for both alike."""
 
-    return evaluate_examples(predictor, examples, "test", pass_over, lambda: None)
+    return evaluation_of(predictor, ask_examples(predictor, examples, "test", pass_over, lambda: None))
 
 
 def _compare(

@@ -39,25 +39,6 @@ class Asked(NamedTuple):
     targets: Ints  # N, or N x K of 0 and 1 where a picture can have several labels
 
 
-def evaluate_examples(
-    predictor: Predictor,
-    examples: Examples,
-    split: str,
-    complain: Callable[[ImageError], None],
-    advance: Callable[[], None],
-    *,
-    batch_size: int = BATCH_SIZE,
-    threads: int = THREADS,
-    seed: int = 0,
-) -> Evaluation:
-    """Of the labelled pictures of a split, whose classes are the model's.
-
-    Those that cannot be read are left out, and `complain` is told why; `advance` is called after each picture.
-    """
-    asked = ask_examples(predictor, examples, split, complain, advance, batch_size=batch_size, threads=threads)
-    return evaluation_of(predictor, asked, seed)
-
-
 def evaluation_of(predictor: Predictor, asked: Asked, seed: int = 0) -> Evaluation:
     """How good the answers are."""
     decision = predictor.decision
@@ -82,7 +63,10 @@ def ask_examples(
     batch_size: int = BATCH_SIZE,
     threads: int = THREADS,
 ) -> Asked:
-    """The same answers before they are judged."""
+    """What a model says to the labelled pictures of a split, whose classes are the model's.
+
+    Those that cannot be read are left out, and `complain` is told why; `advance` is called after each picture.
+    """
     indices = examples.split(split)
     if not examples.multi_label:
         indices = indices[examples.targets[indices] != NO_LABEL]
