@@ -86,7 +86,7 @@ def test_a_part_without_a_place_in_the_graph_is_named():
         onnx_bytes(artefact)
 
 
-@pytest.mark.parametrize(("family", "adds"), [("class token", 1), ("rotary, mean", 2)])
+@pytest.mark.parametrize(("family", "adds"), [("mean", 1), ("rotary, mean", 2)])
 def test_biases_that_change_no_answer_are_not_added(family, adds):
     """Of the queries alone; of the keys too where they are turned; of the values never."""
     graph = onnx.load_from_string(onnx_bytes(made(family))).graph
@@ -94,3 +94,22 @@ def test_biases_that_change_no_answer_are_not_added(family, adds):
     added = [node for node in graph.node if node.op_type == "Add" and products & set(node.input)]
     assert len(products) == 3 * made(family).model.config.depth
     assert len(added) == adds * made(family).model.config.depth
+
+
+ALL = 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("family", "products"),
+    [
+        ("class token", 3 + 1),
+        ("class and distillation tokens", 3 + 1),
+        ("class and mean", ALL),
+        ("rotary", ALL),
+        ("query and key norm", ALL),
+    ],
+)
+def test_no_keys_and_values_where_few_tokens_are_read(family, products):
+    """The last of two blocks has queries alone, unless all its tokens are read or its keys are more than products."""
+    graph = onnx.load_from_string(onnx_bytes(made(family))).graph
+    assert sum(node.name.startswith("qkv") for node in graph.node) == products

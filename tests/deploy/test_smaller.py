@@ -40,7 +40,7 @@ def test_int8_answers_nearly_the_same_from_fewer_bytes(calibrated):
 @pytest.mark.parametrize("calibrated", [False, True], ids=["dynamic", "static"])
 def test_all_products_are_rounded(calibrated, caplog):
     """Also those that read from an operator which is not of the standard."""
-    content = quantised(made("class token"), pictures=PICTURES if calibrated else None)
+    content = quantised(made("mean"), pictures=PICTURES if calibrated else None)
     graph = onnx.load_from_string(content).graph
     weights = {tensor.name: tensor.data_type for tensor in graph.initializer if len(tensor.dims) == 2}
     floats = [name for name, kind in weights.items() if kind == onnx.TensorProto.FLOAT]
@@ -50,10 +50,21 @@ def test_all_products_are_rounded(calibrated, caplog):
 
 
 def test_roles_that_are_kept_stay_in_floats():
-    artefact = made("class token")
-    graph = onnx.load_from_string(quantised(artefact, keep=("fc2", "head"))).graph
-    floats = [node.name for node in graph.node if node.op_type == "MatMul"]
-    assert sorted(name.split("_")[0] for name in floats) == ["fc2", "fc2", "head"]
+    assert products_in_floats(quantised(made("mean"), keep=("fc2", "head"))) == ["fc2", "fc2", "head"]
+
+
+@pytest.mark.parametrize("calibrated", [False, True], ids=["dynamic", "static"])
+def test_what_few_tokens_ask_of_all_stays_in_floats(calibrated):
+    content = quantised(made("class token"), pictures=PICTURES if calibrated else None)
+    assert products_in_floats(content) == ["few"] * 4
+
+
+def products_in_floats(content):
+    """The roles of an int8 graph's products that read no rounded numbers."""
+    graph = onnx.load_from_string(content).graph
+    rounded = {name for node in graph.node if node.op_type == "DequantizeLinear" for name in node.output}
+    floats = [node for node in graph.node if node.op_type == "MatMul" and not rounded & set(node.input)]
+    return sorted(node.name.split("_")[0] for node in floats)
 
 
 def test_the_sensitive_role_is_measured():

@@ -56,6 +56,14 @@ def test_many_pictures_through_an_exported_file(files, pictures):
 
 
 @pytest.mark.parametrize("engine", ["onnx", "openvino"])
+def test_a_picture_alone_is_answered_as_among_others(files, pictures, engine):
+    predictor = load_with(files / "model.safetensors", engine)
+    batch = np.stack([predictor.read(path) for path in pictures[:5]])
+    alone = np.concatenate([predictor.engine(batch[i : i + 1]) for i in range(5)])
+    assert np.allclose(predictor.engine(batch), alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "openvino"])
 def test_threads_may_ask_at_once(files, pictures, engine):
     predictor = load_with(files / "model.safetensors", engine)
     batches = [predictor.read(path)[None] for path in pictures]

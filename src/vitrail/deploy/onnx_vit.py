@@ -22,6 +22,7 @@ from vitrail.model.patches import ConvPatches, LinearPatches
 from vitrail.model.positions import Layout, Relative, Rotary, offset_index, rotary_angles
 from vitrail.model.vit import Attention, Block, LayerScale, PostNormBlock, ViT
 
+FEW = "few"  # the products of `mix_for_few`
 Encode = Callable[[Graph, ViT, str, Layout, tuple[int, ...]], list[str]]
 
 
@@ -91,9 +92,38 @@ def mlp(g: Graph, block: Block, x: str) -> str:
 
 
 def attention(g: Graph, block: Block, x: str, layout: Layout, read: int | None) -> str:
-    q, k, v = queries_keys_values(g, block.attn, x, layout, read)  # B N Hd each
-    bias = position_bias(g, block.attn, q, layout, read)
-    return attention_end(g, block, mix(g, q, k, v, block.attn.heads, block.attn.scale, bias))
+    attn = block.attn
+    plain = keys_as_they_are(attn) and not isinstance(attn.positions, Relative)
+    if plain and read is not None and read < attn.dim_head:
+        return attention_end(g, block, mix_for_few(g, attn, x, read))
+    q, k, v = queries_keys_values(g, attn, x, layout, read)  # B N Hd each
+    bias = position_bias(g, attn, q, layout, read)
+    return attention_end(g, block, mix(g, q, k, v, attn.heads, attn.scale, bias))
+
+
+def keys_as_they_are(attn: Attention) -> bool:
+    """Neither normalised nor rotated."""
+    return isinstance(attn.k_norm, nn.Identity) and not isinstance(attn.positions, Rotary)
+
+
+def mix_for_few(g: Graph, attn: Attention, x: str, read: int) -> str:
+    """What `mix` gives for the first `read` tokens of x (B N D), without a key and a value for every token.
+
+    A score q (W_k x) is also (q W_k) x, and a mixture of values W_v x is W_v of the mixture: the weights meet few
+    queries and few mixtures instead of all tokens.
+    """
+    heads, width = attn.heads, attn.dim_head
+    queries, keys, values = (part.reshape(heads, width, -1) for part in np.split(g.weight(attn.qkv.weight), 3))
+    bias = None if attn.qkv.bias is None else g.weight(attn.qkv.bias)[: heads * width] * np.float32(attn.scale)
+    scaled = queries.reshape(heads * width, -1) * np.float32(attn.scale)
+    q = reshape(g, matmul(g, first(g, x, read), scaled, bias, "qkv"), 0, read, heads, width)
+    q = g.op("Transpose", q, perm=[0, 2, 1, 3])  # B H read d
+    asked = reshape(g, g.op("MatMul", q, g.constant(keys), role=FEW), 0, heads * read, -1)  # B H*read D
+    scores = g.op("MatMul", asked, g.op("Transpose", x, perm=[0, 2, 1]), role=FEW)  # B H*read N
+    mixed = g.op("MatMul", g.op("Softmax", scores, axis=-1), x, role=FEW)  # B H*read D
+    mixed = reshape(g, mixed, 0, heads, read, -1)
+    mixed = g.op("MatMul", mixed, g.constant(values.transpose(0, 2, 1)), role=FEW)  # B H read d
+    return reshape(g, g.op("Transpose", mixed, perm=[0, 2, 1, 3]), 0, read, heads * width)
 
 
 def attention_end(g: Graph, block: Block, mixed: str) -> str:
@@ -128,9 +158,9 @@ def queries_keys_values(
     weights = np.split(g.weight(attn.qkv.weight), 3)
     biases: list[NDArray[np.float32] | None] = [None, None, None]
     if attn.qkv.bias is not None:
-        as_they_are = isinstance(attn.k_norm, nn.Identity) and not isinstance(attn.positions, Rotary)
+        cancels = keys_as_they_are(attn) and not compare_keys
         bias = g.weight(attn.qkv.bias)
-        biases = [bias[:inner], None if as_they_are and not compare_keys else bias[inner : 2 * inner], None]
+        biases = [bias[:inner], None if cancels else bias[inner : 2 * inner], None]
     given = (first(g, x, read), x, x)
     q, k, v = (matmul(g, *one, "qkv") for one in zip(given, weights, biases, strict=True))
     return [turn(g, attn, q, attn.q_norm, layout, read), turn(g, attn, k, attn.k_norm, layout, None), v]

@@ -38,6 +38,7 @@ def quantised(artefact: Artefact, *, pictures: Pixels | None = None, keep: Seque
         from onnxruntime import quantization as tools
 
         from vitrail.deploy.onnx_graph import FUSED
+        from vitrail.deploy.onnx_vit import FEW
     except ImportError:
         raise MissingExtra("onnx and onnxruntime", "export") from None
     model = onnx.load_from_string(onnx_bytes(artefact))
@@ -47,7 +48,7 @@ def quantised(artefact: Artefact, *, pictures: Pixels | None = None, keep: Seque
         if node.domain == FUSED:
             said = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in node.output]
             model.graph.value_info.extend(said)
-    usual = {**USUAL, "nodes_to_exclude": _named(model, keep), "extra_options": floats}
+    usual = {**USUAL, "nodes_to_exclude": _named(model, (*keep, FEW)), "extra_options": floats}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the tools', about each other
         target = Path(folder) / "int8.onnx"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -123,7 +124,8 @@ class OnnxEngine:
 class OpenVinoEngine:
     """OpenVINO on the CPU, in full precision: so many calls at once as it has `streams`, which share the threads.
 
-    `model` is one of OpenVINO's, still to be compiled.
+    `model` is one of OpenVINO's, still to be compiled. For one picture it is compiled apart, because with every shape
+    known it is faster (LOG.md); either form is made when it is first needed, and costs the memory of the weights.
     """
 
     name = "openvino"
@@ -131,21 +133,16 @@ class OpenVinoEngine:
     def __init__(
         self, model: Any, exported: Exported, source: str, *, threads: int | None = None, streams: int = 1
     ) -> None:
-        openvino = import_openvino()
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": str(streams)}
-        if threads is not None:
-            settings["INFERENCE_NUM_THREADS"] = str(threads)
-        try:
-            compiled = openvino.Core().compile_model(model, "CPU", settings)
-            takes, gives = model.input().partial_shape, model.output().partial_shape
-        except RuntimeError as error:
-            raise WeightsError(f"OpenVINO cannot run it ({error})", where=source, fix=EXPORT) from error
-        inside, outside = ([side.get_length() if side.is_static else -1 for side in shape] for shape in (takes, gives))
+        inside, outside = (
+            [side.get_length() if side.is_static else -1 for side in port.partial_shape]
+            for port in (model.input(), model.output())
+        )
         check_shapes(exported, inside, outside, source)
         self.exported = exported
-        self._free: SimpleQueue[Any] = SimpleQueue()  # a request has one place for its inputs: one caller at a time
-        for _ in range(streams):
-            self._free.put(compiled.create_infer_request())
+        self._model, self._shape, self._source = model, inside[1:], source
+        self._threads, self._streams = threads, streams
+        self._forms: dict[bool, SimpleQueue[Any]] = {}  # for one picture, and for any number
+        self._making = Lock()
 
     @classmethod
     def open(cls, path: Path, *, streams: int = 1) -> Self:
@@ -163,12 +160,36 @@ class OpenVinoEngine:
 
     def run(self, images: NDArray[Any]) -> Logits:
         """Of pictures in the form that the graph takes."""
-        request = self._free.get()
+        free = self._requests(len(images) == 1)
+        request = free.get()  # it has one place for its inputs: one caller at a time
         try:
             answers: Logits = request.infer([images])[0].copy()
         finally:
-            self._free.put(request)
+            free.put(request)
         return answers
+
+    def _requests(self, alone: bool) -> SimpleQueue[Any]:
+        with self._making:
+            if alone not in self._forms:
+                self._forms[alone] = self._compile(alone)
+        return self._forms[alone]
+
+    def _compile(self, alone: bool) -> SimpleQueue[Any]:
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": str(self._streams)}
+        if self._threads is not None:
+            settings["INFERENCE_NUM_THREADS"] = str(self._threads)
+        try:
+            model = self._model
+            if alone:
+                model = model.clone()
+                model.reshape([1, *self._shape])
+            compiled = import_openvino().Core().compile_model(model, "CPU", settings)
+        except RuntimeError as error:
+            raise WeightsError(f"OpenVINO cannot run it ({error})", where=self._source, fix=EXPORT) from error
+        free: SimpleQueue[Any] = SimpleQueue()
+        for _ in range(self._streams):
+            free.put(compiled.create_infer_request())
+        return free
 
 
 def import_openvino() -> Any:
