@@ -73,6 +73,30 @@ def test_threads_may_ask_at_once(files, pictures, engine):
         assert np.allclose(found, predictor.engine(batch), atol=1e-6)
 
 
+SIGNALLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from vitrail.predict.engines import OpenVinoEngine
+
+caught = []
+signal.signal(signal.SIGTERM, lambda *_: caught.append(True))
+first, second = (OpenVinoEngine.open(Path(sys.argv[1])) for _ in range(2))
+for engine in (first, second):
+    for count in (1, 2):
+        engine(np.zeros((count, 32, 32, 3), np.uint8))
+del engine, first, second
+os.kill(os.getpid(), signal.SIGTERM)
+assert caught
+"""
+
+
+def test_a_signal_reaches_a_process_whose_engines_are_gone(artefact, tmp_path):
+    export(artefact, tmp_path / "model.xml", "openvino")
+    done = subprocess.run([sys.executable, "-c", SIGNALLED, tmp_path / "model.xml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "engine"), [("model.safetensors", "onnx"), ("model.safetensors", "openvino"), ("model.onnx", None)]
 )

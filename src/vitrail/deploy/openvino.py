@@ -8,7 +8,7 @@ from typing import Any
 
 from vitrail.config import Pair
 from vitrail.deploy.onnx import exported_of, onnx_bytes
-from vitrail.predict.engines import import_openvino
+from vitrail.predict.engines import import_openvino, openvino_core
 from vitrail.predict.exported import Exported
 from vitrail.weights.artefact import Artefact
 from vitrail.weights.description import KEY
@@ -16,10 +16,10 @@ from vitrail.weights.description import KEY
 
 def openvino_model(artefact: Artefact, *, size: Pair | None = None, pixels: bool = False) -> tuple[Any, Exported]:
     """OpenVINO's own model, made from our graph of standard operators, and what it says about itself."""
-    openvino = import_openvino()
+    core = openvino_core()  # before the graph is made: it may be missing
     content = onnx_bytes(artefact, size=size, pixels=pixels, fused=False)
     exported = exported_of(content, artefact.source)
-    model = openvino.Core().read_model(model=content, weights=b"")
+    model = core.read_model(model=content, weights=b"")
     model.set_rt_info(json.dumps(exported.described, ensure_ascii=True), [KEY])
     return model, exported
 

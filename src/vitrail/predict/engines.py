@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -149,7 +150,7 @@ class OpenVinoEngine:
         check_size(path, MAX_BYTES)
         check_size(path.with_suffix(".bin"), MOST_BIN)
         try:
-            model = import_openvino().Core().read_model(path)
+            model = openvino_core().read_model(path)
             said = str(model.get_rt_info([KEY]).value) if model.has_rt_info([KEY]) else None
         except RuntimeError as error:
             raise WeightsError(f"OpenVINO cannot read it ({error})", where=path, fix=EXPORT) from error
@@ -183,7 +184,7 @@ class OpenVinoEngine:
             if alone:
                 model = model.clone()
                 model.reshape([1, *self._shape])
-            compiled = import_openvino().Core().compile_model(model, "CPU", settings)
+            compiled = openvino_core().compile_model(model, "CPU", settings)
         except RuntimeError as error:
             raise WeightsError(f"OpenVINO cannot run it ({error})", where=self._source, fix=EXPORT) from error
         free: SimpleQueue[Any] = SimpleQueue()
@@ -198,6 +199,24 @@ def import_openvino() -> Any:
     except ImportError:
         raise MissingExtra("openvino", "openvino") from None
     return openvino
+
+
+def openvino_core() -> Any:
+    """The only one, kept until the process ends.
+
+    A core that first compiles gives its thread a stack for signals, and takes it back when it goes. Of two cores, the
+    second gives back the stack of the first, which may be gone: the next Ctrl-C would be a segmentation fault.
+    """
+    with _making_core:
+        return _core()
+
+
+_making_core = Lock()
+
+
+@cache
+def _core() -> Any:
+    return import_openvino().Core()
 
 
 def _input(batch: Pixels, exported: Exported) -> NDArray[Any]:
