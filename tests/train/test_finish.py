@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from page.html_checker import Checker
+from train import tiny
 from train.test_job import Quiet, wishes
 from vitrail.data.examples import Examples
 from vitrail.train import job
@@ -54,11 +55,23 @@ def test_the_last_evaluation_is_seen_to_advance(tmp_path: Path) -> None:
         def stage(self, name: str, done: float, note: str = "") -> None:  # noqa: ARG002
             seen.append((name, done))
 
-    pixels = np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3)).astype(np.uint8)
-    np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(60) % 3)
-    wished = wishes(str(tmp_path / "x.npz"), val=0.5)
-    job.train(job.plan(wished), tmp_path / "run", Watching(), started=time.monotonic())
-    shares = [done for name, done in seen if name == "evaluating on val"]
+    examples = tiny.examples(80)
+    splits = {"train": np.arange(40), "val": np.arange(40, 50), "test": np.arange(50, 80)}
+    planned = job.plan(wishes("tiny"), examples.replace(splits=splits))
+    job.train(planned, tmp_path / "run", Watching(), started=time.monotonic())
+    shares = [done for name, done in seen if name == "evaluating on test"]
     assert len(shares) > 1
     assert shares == sorted(shares)
     assert shares[-1] == 1
+
+
+def test_answers_kept_from_validation_are_those_of_a_run_that_asks_again(tmp_path: Path) -> None:
+    """As one has to that was interrupted after its last step."""
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3)).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(60) % 3)
+    run = tmp_path / "run"
+    job.train(job.plan(wishes(str(tmp_path / "x.npz"))), run, Quiet(), started=time.monotonic())
+    files = ("evaluation.json", "model.safetensors")
+    before = [(run / name).read_bytes() for name in files]
+    job.resume(run, Quiet(), started=time.monotonic())
+    assert [(run / name).read_bytes() for name in files] == before

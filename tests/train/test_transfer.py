@@ -20,7 +20,7 @@ from vitrail.errors import ConfigError
 from vitrail.evaluate.linear import STRENGTHS, fit_ridges
 from vitrail.model.positions import resize_positions
 from vitrail.train.budget import Seconds
-from vitrail.train.job import Wishes, glance, plan, resume, train
+from vitrail.train.job import Wishes, glance, plan, resume, tell_some, train
 from vitrail.train.probe import features, probe, set_head
 from vitrail.train.progress import Display
 from vitrail.train.run import Run, read_settings
@@ -166,33 +166,34 @@ def test_as_many_blocks_are_trained_as_time_allows(session, seconds, frozen):
     assert blocks_to_freeze(session, probed, seconds) == frozen
 
 
-def test_what_the_probe_took_says_how_long_the_end_will_take(session):
-    assert (session.seconds_to_validate(), session.seconds_to_evaluate()) == (0, 0)
-    probed = probe(session, start_model(session.settings))
-    session.note_telling(probed.telling)
-    assert session.seconds_to_validate() == probed.telling * len(session.examples.split("val")) > 0
+def test_a_few_pictures_say_how_long_the_end_will_take(session):
+    assert (session.seconds_to_validate(), session.seconds_to_test()) == (0, 0)
+    tell_some(session, start_model(session.settings))
+    told = session.telling
+    assert session.seconds_to_validate() == told * len(session.examples.split("val")) > 0
     session.note_telling(100.0)  # another program was busy: the time for the end is not planned by that
-    assert session.telling == probed.telling
+    assert session.telling == told
 
 
 def test_batches_that_another_program_slowed_do_not_tell_the_speed(session, monkeypatch):
     usual, slowed = session.shown, 0.3
 
-    def busy_machine(split, stage):
-        batches = list(usual(split, stage))
+    def busy_machine(indices, stage):
+        batches = list(usual(indices, stage))
         for number, batch in enumerate(batches * 3):
             yield batch
             time.sleep(slowed if number % 5 < 3 else 0)
 
     monkeypatch.setattr(session, "shown", busy_machine)
-    found = features(session, start_model(session.settings).eval(), "train")
-    assert found.a_picture < slowed / 2 / len(next(usual("train", "")).targets)
+    indices = session.examples.split("train")
+    found = features(session, start_model(session.settings).eval(), indices, "train")
+    assert found.a_picture < slowed / 2 / len(next(usual(indices, "")).targets)
 
 
 def test_time_kept_for_the_end_by_a_slow_moment_is_given_back(session):
     session.note_telling(5.0)  # seconds a picture: another program was busy
     pace = Seconds(1000.0)
-    pace.reserve(session.seconds_to_evaluate())
+    pace.reserve(session.seconds_to_validate())
     before = pace.budget
     glance(session, pace, session.method(start_model(session.settings)))
     assert session.telling < 1
@@ -304,10 +305,11 @@ def test_the_head_of_a_resnet_is_set_as_well():
 
 def test_ridge_head_in_the_model_answers_as_the_ridge(session):
     model = start_model(session.settings)
-    train_features = features(session, model, "train").features
+    indices = session.examples.split("train")
+    train_features = features(session, model, indices, "train").features
     head = fit_ridges(train_features.values, train_features.targets, 3, STRENGTHS)[3]
     set_head(model, head)
-    images = next(iter(session.evaluation_loader("train"))).images
+    images = next(iter(session.evaluation_loader(indices))).images
     with torch.inference_mode():
         found = model(images).numpy()
     np.testing.assert_allclose(found, head(train_features.values[: len(found)]), atol=1e-4)

@@ -111,8 +111,8 @@ def _train(screen: Console, examples: Examples, folder: Path, budget: Budget) ->
 
 
 def _evaluate(screen: Console, result: Result) -> None:
-    evaluation, split = result.outcome
-    shown = table(f"On the {split} pictures, after {result.seconds / 60:.1f} minutes", "", "")
+    evaluation = result.outcome.evaluation
+    shown = table(f"On the {result.outcome.split} pictures, after {result.seconds / 60:.1f} minutes", "", "")
     shown.show_header = False
     for name, value in evaluation.rows():
         shown.add_row(Text(name, style="dim"), Text(value))

@@ -47,7 +47,7 @@ class RunOptions:
     dry_run
         Do one batch of everything, show what would be done and how long it takes, and write nothing.
     workers
-        Processes that read pictures; for each process that trains.
+        Processes that read pictures, for each process that trains; one a core where they are not in memory.
     nproc
         Processes that train together on this machine; a batch is shared by them.
     device

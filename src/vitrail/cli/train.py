@@ -141,17 +141,20 @@ def _show_plan(planned: Plan, display: Display) -> None:
 def _show(result: Result, json: bool) -> None:
     from vitrail.train.beside import best_other
 
-    evaluation, split = result.outcome
+    evaluation, split, there = result.outcome
     if json:
-        print_json({"run": str(result.folder), "split": split, "seconds": result.seconds, **evaluation.to_dict()})
+        print_json({"run": str(result.folder), "seconds": result.seconds, **result.outcome.to_dict()})
         return
     other = best_other(result.folder, result.outcome)
     out = console()
-    shown = table(f"On {evaluation.count:,} pictures of the {split} split", "", "")
+    of_all = "" if there is None else f" of {there:,}"
+    shown = table(f"On {evaluation.count:,}{of_all} pictures of the {split} split", "", "")
     shown.show_header = False
     for name, value in evaluation.rows():
         shown.add_row(Text(name, style="dim"), value)
     out.print(shown)
+    if there is not None:
+        out.print(Text("drawn by chance, as many as there was time for; vitrail evaluate asks about all", style="dim"))
     if other is not None:
         out.print(Text(other.words(evaluation.interval)), soft_wrap=True)
     show_end(result.folder, result.seconds, f"vitrail predict {shlex.quote(str(result.folder))} PICTURE...")

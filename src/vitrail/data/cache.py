@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,7 +16,7 @@ from vitrail.data.prepare import covering, draft_size, resize
 from vitrail.data.reading import read_or_why
 from vitrail.errors import ImageError
 
-_SAMPLE = 32  # pictures read to estimate the size of all
+_SAMPLE = 32  # pictures read to estimate the size of all, or how long they take
 _BLOCK = 8  # pictures a thread reads at a time: small ones take less time than handing them over
 
 
@@ -76,6 +77,17 @@ def fill_cache(
     return CachedPictures(examples.pictures, kept), bad
 
 
+def seconds_to_fill(
+    examples: Examples, indices: NDArray[np.int64], preprocessing: Preprocessing, channels: int, threads: int = 1
+) -> float:
+    """How long `fill_cache` would take with these pictures, from a few of them; the first ones are slow."""
+    moments = [time.monotonic()]
+    for index in _spread(indices.tolist()):
+        _read_small(examples.pictures, preprocessing, channels, index)
+        moments.append(time.monotonic())
+    return float(np.median(np.diff(moments))) * len(indices) / threads
+
+
 def _read_small(pictures: Pictures, preprocessing: Preprocessing, channels: int, index: int) -> Pixels | ImageError:
     pixels = read_or_why(pictures, index, channels, draft_size(preprocessing))
     if isinstance(pixels, ImageError):
@@ -86,9 +98,13 @@ def _read_small(pictures: Pictures, preprocessing: Preprocessing, channels: int,
 
 def _estimate(read: Callable[[int], Pixels | ImageError], indices: Sequence[int]) -> float:
     """Bytes of all, from a few spread over them."""
-    sample = [read(index) for index in indices[:: max(1, len(indices) // _SAMPLE)]]
+    sample = [read(index) for index in _spread(indices)]
     sizes = [picture.nbytes for picture in sample if not isinstance(picture, ImageError)]
     return len(indices) * sum(sizes) / max(1, len(sizes))
+
+
+def _spread(indices: Sequence[int]) -> Sequence[int]:
+    return indices[:: max(1, len(indices) // _SAMPLE)]
 
 
 def _in_threads(

@@ -108,6 +108,7 @@ class RunFacts:
     reasons: Mapping[str, str] = field(default_factory=dict)  # "optim.lr": why it was chosen, for automatic choices
     commands: Sequence[tuple[str, str]] = ()  # ("Predict", "vitrail predict runs/x photo.jpg")
     inside: InsideFacts | None = None
+    there: int | None = None  # pictures of the split, where the N were drawn from more
 
     def __post_init__(self) -> None:
         assert self.probabilities.shape == (len(self.targets), len(self.classes))
@@ -125,4 +126,5 @@ class RunFacts:
             "test": "pictures of the test split, which it never saw",
             "val": "validation pictures: not trained on, but used to choose its weights and to calibrate it",
         }
-        return f"{self.evaluation.count:,} {held_back.get(self.split, f'pictures of the split {self.split}')}"
+        count = f"{self.evaluation.count:,}" + ("" if self.there is None else f" of {self.there:,}")
+        return f"{count} {held_back.get(self.split, f'pictures of the split {self.split}')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vitrail.data.catalog import CATALOG
 from vitrail.data.examples import Pixels
@@ -31,6 +31,11 @@ class Outcome(NamedTuple):
 
     evaluation: Evaluation
     split: str
+    there: int | None = None  # pictures of the split, where there was no time for all of them
+
+    def to_dict(self) -> dict[str, Any]:
+        there = self.there or self.evaluation.count
+        return {"split": self.split, "pictures_in_split": there, **self.evaluation.to_dict()}
 
 
 def artefact_of(session: Session, model: Model) -> Artefact:
@@ -48,7 +53,7 @@ def finish(session: Session) -> Outcome:
     """Calibrate the best weights on the validation pictures, evaluate on the test pictures where there are any."""
     artefact = load(session.run.model)
     artefact.model.to(session.settings.device)
-    held_back = _answers(session, artefact, "val")
+    held_back = session.best_told or _answers(session, artefact, "val")
     artefact = calibrate(artefact, held_back)
     split = "test" if "test" in session.examples.splits else "val"
     found = held_back if split == "val" else _answers(session, artefact, split)
@@ -61,14 +66,17 @@ def finish(session: Session) -> Outcome:
         thresholds=artefact.thresholds,
     )
     artefact.save(session.run.model)
-    write_text(session.run.folder / EVALUATION, json.dumps({"split": split, **evaluation.to_dict()}, indent=1))
+    there = len(session.examples.split(split))
+    outcome = Outcome(evaluation, split, there if session.how_many(split) < there else None)
+    write_text(session.run.folder / EVALUATION, json.dumps(outcome.to_dict(), indent=1))
     session.run.write_results()
-    write_report(session.run.folder / REPORT, _facts(session, artefact, evaluation, split, found))
-    return Outcome(evaluation, split)
+    write_report(session.run.folder / REPORT, _facts(session, artefact, outcome, found))
+    return outcome
 
 
 def _answers(session: Session, artefact: Artefact, split: str) -> Answers:
-    return answers(artefact.model, session.shown(split, f"evaluating on {split}"), session.settings.device)
+    batches = session.shown(session.asked(split), f"evaluating on {split}")
+    return answers(artefact.model, batches, session.settings.device)
 
 
 def calibrate(artefact: Artefact, held_back: Answers) -> Artefact:
@@ -84,15 +92,16 @@ def calibrate(artefact: Artefact, held_back: Answers) -> Artefact:
     return artefact
 
 
-def _facts(session: Session, artefact: Artefact, evaluation: Evaluation, split: str, found: Answers) -> RunFacts:
+def _facts(session: Session, artefact: Artefact, outcome: Outcome, found: Answers) -> RunFacts:
     examples, folder = session.examples, session.run.folder
     sizes = f"about {session.typical_size[0]} × {session.typical_size[1]} pixels"
     return RunFacts(
         title=folder.name,
         summary="",
         metrics=session.run.metrics(),
-        evaluation=evaluation,
-        split=split,
+        evaluation=outcome.evaluation,
+        split=outcome.split,
+        there=outcome.there,
         probabilities=calibrated(found.logits, artefact.temperature or 1.0, multi_label=artefact.multi_label),
         targets=found.targets,
         classes=examples.classes,

@@ -64,7 +64,7 @@ def looked_at(session: Session, indices: NDArray[np.int64]) -> EvaluationLoader:
         session.settings.image,
         batch_size=256,
         channels=session.channels,
-        workers=session.settings.workers,
+        workers=session.workers,
         unreadable=session.name_unreadable,
     )
 

@@ -30,11 +30,12 @@ from vitrail.train.memory import explained
 from vitrail.train.probe import probe, set_head
 from vitrail.train.progress import Display
 from vitrail.train.rates import choose_rate
+from vitrail.train.rations import VALIDATING, affordable
 from vitrail.train.run import CONFIG, SPLIT, Run, new_folder, read_reasons, read_settings
 from vitrail.train.session import Plan, Session
 from vitrail.train.settings import TrainSettings, change
 from vitrail.train.transfer import blocks_to_freeze, freeze, start_model
-from vitrail.train.validate import answers, score
+from vitrail.train.validate import answers, figures
 from vitrail.train.wishes import RunWishes
 from vitrail.weights.load import load
 
@@ -174,29 +175,56 @@ def _first_model(session: Session) -> tuple[Model, Score | None]:
     begun = checkpoint.has_whole(session.run.checkpoints)
     if not begun:
         session.run.rewind_log(0)  # of a sitting that ended before its first checkpoint
-    if settings.start is None or begun:
-        return build(settings.model).to(settings.device), None
-    model = start_model(settings).to(settings.device)
+    fresh = settings.start is None or begun
+    model = (build(settings.model) if fresh else start_model(settings)).to(settings.device)
+    _plan_asking(session, model, begun)
     reached = None
+    if fresh:
+        return model, reached
     if settings.probe_first:
-        frozen, reached, telling = world().of_first(lambda: _probe(session, model))
-        session.note_telling(telling)  # in every process
+        frozen, reached = world().of_first(lambda: _probe(session, model))
         session.change(frozen_blocks=frozen)
     if settings.lr_grid:
         choose_rate(session, model, _trainer)
     return model, reached
 
 
-def _probe(session: Session, model: Model) -> tuple[int | str, Score, float]:
-    """Give a model the head of its probe, and keep it; how many blocks to freeze then, what the probe reached, and the
-    seconds to tell what one picture shows."""
+def _plan_asking(session: Session, model: Model, begun: bool) -> None:
+    """See how long a picture takes, and how many there is time to validate on, always the same ones."""
+    if session.settings.budget.minutes is None:
+        return
+
+    def see() -> float:
+        for _ in range(2):  # the first time is slow
+            tell_some(session, model)
+        assert session.telling is not None
+        return session.telling
+
+    session.note_telling(world().of_first(see))
+    there = len(session.examples.split("val"))
+    count = affordable(there, session.ration(VALIDATING), session.telling)
+    if session.settings.validate_on is None and count < there and not begun:
+        session.reasons["validate_on"] = f"as many of {there:,} as there is time for"
+        session.change(validate_on=count)
+        session.display.said(f"  validation on {count:,} of {there:,} pictures, as many as there is time for")
+
+
+def tell_some(session: Session, model: Model) -> None:
+    """What a few pictures show, to see how long that takes."""
+    start = time.monotonic()
+    batch = next(iter(session.evaluation_loader(session.asked("val"))))
+    answers(model, [batch], session.settings.device)
+    session.note_telling((time.monotonic() - start) / len(batch.targets))
+
+
+def _probe(session: Session, model: Model) -> tuple[int | str, Score]:
+    """Give a model the head of its probe, and keep it; how many blocks to freeze then, and what the probe reached."""
     probed = probe(session, model)
     set_head(model, probed.head)
     artefact_of(session, model).save(session.run.model)
-    session.note_telling(probed.telling)
     minutes = session.settings.budget.minutes
     left = None if minutes is None else minutes * 60 - session.elapsed() - _last_seconds(session)
-    return blocks_to_freeze(session, probed, left), probed.score, probed.telling
+    return blocks_to_freeze(session, probed, left), probed.score
 
 
 def _trainer(session: Session, model: Model) -> Trainer:
@@ -212,8 +240,8 @@ def _trainer(session: Session, model: Model) -> Trainer:
         pace,
         session.run,
         session.display,
-        validate=lambda module: _validate(session, learned(module), pace),
-        keep_best=lambda module: artefact_of(session, merged(learned(module))).save(session.run.model),
+        validate=lambda module: _validate(session, merged(learned(module)), pace),
+        keep_best=lambda module: _keep(session, merged(learned(module))),
         validation_seconds=session.seconds_to_validate(),
         glance=partial(glance, session, pace) if isinstance(pace, Seconds) and world().size == 1 else None,
     )
@@ -240,22 +268,27 @@ def learned(method: nn.Module) -> Model:
 
 def _validate(session: Session, model: Model, pace: Pace) -> Score:
     """Validate, and keep as much time for the last evaluation as it is known to take."""
-    found = score(model, session.evaluation_loader("val"), session.settings.device)
-    session.note_telling(found.seconds / max(1, len(session.examples.split("val"))))
+    start = time.monotonic()
+    session.told = answers(model, session.evaluation_loader(session.asked("val")), session.settings.device)
+    found = figures(session.told)._replace(seconds=time.monotonic() - start)
+    session.note_telling(found.seconds / max(1, session.how_many("val")))
     if isinstance(pace, Seconds):
         pace.reserve(_last_seconds(session))
     return found
 
 
+def _keep(session: Session, model: Model) -> None:
+    """The best weights so far, and what they said in validation."""
+    artefact_of(session, model).save(session.run.model)
+    session.best_told = session.told
+
+
 def glance(session: Session, pace: Seconds, module: nn.Module) -> None:
-    """Tell what a few pictures show: other programs may have been busy when the time for the end was planned."""
-    start = time.monotonic()
-    batch = next(iter(session.evaluation_loader("val")))
-    answers(learned(module), [batch], session.settings.device)
-    session.note_telling((time.monotonic() - start) / len(batch.targets))
+    """See again how long a picture takes: other programs may have been busy when the time for the end was planned."""
+    tell_some(session, learned(module))
     pace.reserve(_last_seconds(session))
 
 
 def _last_seconds(session: Session) -> float:
-    """For what follows the last step: a validation, the pictures to evaluate, and the rest."""
-    return LAST_SECONDS + session.seconds_to_validate() + 1.05 * session.seconds_to_evaluate()
+    """For what follows the last step: a validation, the pictures to test with, and the rest."""
+    return LAST_SECONDS + session.seconds_to_validate() + 1.05 * session.seconds_to_test()

@@ -251,7 +251,7 @@ def _loss(session: Session, method: SelfSupervised) -> dict[str, float]:
 
 def _say_yardstick(session: Session, method: SelfSupervised) -> float | None:
     """The loss that learning nothing but the mean reaches: training that stays above it has not begun."""
-    batch = next(iter(session.evaluation_loader("val")))
+    batch = next(iter(session.evaluation_loader(session.asked("val"))))
     found = method.yardstick(batch.images.to(session.settings.device))
     if found is not None:
         session.display.said(f"  always the mean answer would have a loss of {found:.4f}")
@@ -296,7 +296,7 @@ def _finish(session: Session, trainer: Trainer, yardstick: float | None) -> Pret
 def _facts(
     session: Session, method: SelfSupervised, name: str, figures: dict[str, float], yardstick: float | None
 ) -> PretrainFacts:
-    batches = islice(session.evaluation_loader("val"), 1)
+    batches = islice(session.evaluation_loader(session.asked("val")), 1)
     few = Batch(*(part[:SHOWN].to(session.settings.device) for part in next(batches)))
     preview = method.eval().preview(few)
     shown = [] if preview is None else [Pictures(*(part.numpy() for part in row)) for row in zip(*preview, strict=True)]

@@ -6,8 +6,8 @@ ends below it.
 
 from __future__ import annotations
 
+import math
 import time
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vitrail.data.loader import Indices
+from vitrail.data.randomness import permutation
 from vitrail.evaluate.calibration import fit_temperature
 from vitrail.evaluate.linear import SHRINKAGES, STRENGTHS, Linear, fit_discriminants, fit_ridges
 from vitrail.methods.supervised import shrink
 from vitrail.model import Model, ViT
 from vitrail.train.loop import Score, in_precision
+from vitrail.train.rations import LEAST, PROBING
 from vitrail.train.session import Session
 from vitrail.train.validate import Answers, figures
 
@@ -32,12 +35,9 @@ class Features(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """The seconds are of one picture: told as when the model is used, and a forward pass as training begins."""
-
     head: Linear
     score: Score
-    telling: float
-    a_pass: float
+    a_pass: float  # seconds a picture: a forward pass as training begins
 
 
 class Timed(NamedTuple):
@@ -46,15 +46,20 @@ class Timed(NamedTuple):
 
 
 @torch.inference_mode()
-def features(session: Session, model: Model, split: str, *, as_in_training: bool = False) -> Timed:
-    """Of every picture of a split, as when the model is used, or in the size and numbers that training begins with."""
-    share = session.settings.regularise.small_images if as_in_training else 1.0
-    found, moments = [], [time.monotonic()]
-    for batch in session.shown(split, f"features of {split}"):
+def features(
+    session: Session, model: Model, indices: Indices, what: str, *, share: float = 1.0, seconds: float = math.inf
+) -> Timed:
+    """Of these pictures, at this share of their size, in the numbers that training uses; of as many as there is time
+    for."""
+    found, moments, done = [], [time.monotonic()], 0
+    for batch in session.shown(indices, f"features of {what}"):
         images = shrink(batch.images.to(session.settings.device), share, model)
-        with in_precision(session.settings) if as_in_training else nullcontext():
+        with in_precision(session.settings):
             found.append((model.features(images).float().cpu(), batch.targets))
         moments.append(time.monotonic())
+        done += len(batch.targets)
+        if done >= LEAST and moments[-1] - moments[0] >= seconds:
+            break
     values, targets = (torch.cat(column).numpy() for column in zip(*found, strict=True))
     paces = np.diff(moments) / [len(batch) for _, batch in found]
     return Timed(Features(values, targets), float(np.quantile(paces, 0.25)))
@@ -66,14 +71,17 @@ def probe(session: Session, model: Model) -> Probed:
     Where training begins with small pictures, it is fitted to such: an answer sooner, and a start that suits them.
     """
     start = time.monotonic()
-    val, telling = features(session, model.eval(), "val")
-    train, a_pass = features(session, model, "train", as_in_training=True)
+    val = features(session, model.eval(), session.asked("val"), "val").features
+    indices, left = session.examples.split("train"), session.ration(PROBING) - (time.monotonic() - start)
+    drawn = indices[permutation(session.settings.seed, 0, len(indices))]
+    small = session.settings.regularise.small_images
+    train, a_pass = features(session, model, drawn, "train", share=small, seconds=left)
     classes = len(session.examples.classes)
     fitted = fit_ridges(train.values, train.targets, classes, STRENGTHS)
     fitted += fit_discriminants(train.values, train.targets, classes, SHRINKAGES)
     head, best = _best([_scaled(linear, val) for linear in fitted], val, start)
-    _say(session, best)
-    return Probed(head, best, telling, a_pass)
+    _say(session, best, len(train.targets))
+    return Probed(head, best, a_pass)
 
 
 def set_head(model: Model, head: Linear) -> None:
@@ -107,6 +115,9 @@ def _scaled(linear: Linear, val: Features) -> Linear:
     return Linear(linear.weight * scale, linear.bias * scale)
 
 
-def _say(session: Session, score: Score) -> None:
-    session.run.log({"kind": "probe", "seconds": round(score.seconds, 2), **score.figures})
-    session.display.said(f"  closed-form probe: validation {score.figures['accuracy']:.2%} after {score.seconds:.0f} s")
+def _say(session: Session, score: Score, pictures: int) -> None:
+    session.run.log({"kind": "probe", "seconds": round(score.seconds, 2), "pictures": pictures, **score.figures})
+    there = len(session.examples.split("train"))
+    some = "" if pictures == there else f" of {pictures:,} of {there:,} pictures"
+    said = f"validation {score.figures['accuracy']:.2%} after {score.seconds:.0f} s"
+    session.display.said(f"  closed-form probe{some}: {said}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -13,17 +14,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vitrail.data.cache import fill_cache
+from vitrail.data.cache import fill_cache, seconds_to_fill
 from vitrail.data.examples import Examples
-from vitrail.data.loader import Batch, EvaluationLoader, TrainingLoader
+from vitrail.data.loader import Batch, EvaluationLoader, Indices, TrainingLoader
+from vitrail.data.randomness import permutation
 from vitrail.errors import FileError, ImageError
 from vitrail.methods.supervised import Supervised
 from vitrail.model import Model
 from vitrail.train.distributed import beside, world
 from vitrail.train.facts import class_counts
 from vitrail.train.progress import Display
+from vitrail.train.rations import READING, TESTING, affordable
 from vitrail.train.run import Run
 from vitrail.train.settings import TrainSettings
+from vitrail.train.validate import Answers
 
 CACHE_SHARE = 0.3  # of the memory that is free
 
@@ -46,8 +50,11 @@ class Session:
         self.started = time.monotonic() if started is None else started
         torch.set_num_threads(self.settings.threads or max(1, torch.get_num_threads() // beside()))
         self.telling: float | None = None  # the fewest seconds that the model took to tell what one picture shows
+        self.told: Answers | None = None  # in the last validation
+        self.best_told: Answers | None = None  # in that of the best weights, which are kept
         self._named: set[int] = set()
         self.examples = self._read_once(plan.examples)
+        self.workers = self._workers(in_memory=self.examples.pictures is not plan.examples.pictures)
         self.channels = self.settings.model.channels
 
     @cached_property
@@ -63,14 +70,30 @@ class Session:
         """Of one picture. The fewest count: another program may have been busy the other times."""
         self.telling = min(seconds, self.telling or seconds)
 
+    def ration(self, share: float) -> float:
+        """So much of the minutes, in seconds; endless where the budget is none of time."""
+        minutes = self.settings.budget.minutes
+        return math.inf if minutes is None else share * 60 * minutes
+
+    def how_many(self, split: str) -> int:
+        """Pictures of val or test that the model is asked about: all, or as many as the minutes allow."""
+        there = len(self.examples.splits.get(split, ()))
+        if split == "val":
+            return min(there, self.settings.validate_on or there)
+        return affordable(there, self.ration(TESTING), self.telling)
+
+    def asked(self, split: str) -> Indices:
+        """These pictures; a part of them is drawn by chance, but is the same part for the same number."""
+        indices, count = self.examples.split(split), self.how_many(split)
+        return indices if count == len(indices) else indices[permutation(0, 0, len(indices))[:count]]
+
     def seconds_to_validate(self) -> float:
         """0 where it is not known."""
-        return (self.telling or 0.0) * len(self.examples.split("val"))
+        return (self.telling or 0.0) * self.how_many("val")
 
-    def seconds_to_evaluate(self) -> float:
-        """Everything at the end, 0 where it is not known."""
-        pictures = sum(len(self.examples.splits.get(split, ())) for split in ("val", "test"))
-        return (self.telling or 0.0) * pictures
+    def seconds_to_test(self) -> float:
+        """The evaluation at the end, 0 where it is not known."""
+        return (self.telling or 0.0) * self.how_many("test")
 
     def change(self, **changes: Any) -> None:
         """Settings that could only be chosen on the way, written down at once: a resumed run must not choose again."""
@@ -81,26 +104,35 @@ class Session:
         self.run.write_settings(self.settings.to_dict(), self.reasons)
 
     def _read_once(self, examples: Examples) -> Examples:
-        """All pictures into memory where they fit; those that cannot be opened are named and left out."""
+        """All pictures into memory, where they fit and there is time; those that cannot be opened are left out.
+
+        These are named. The processes of a run agree: what one of them leaves out, all do.
+        """
         wanted = np.concatenate(list(examples.splits.values()))
+        how = (self.settings.image, self.settings.model.channels)
+        threads, time_for_it = os.cpu_count() or 1, self.ration(READING)
+        if time_for_it < math.inf:
+            needed = world().of_first(lambda: seconds_to_fill(examples, wanted, *how, threads))
+            if needed > time_for_it:
+                self.display.said(f"  {len(wanted):,} pictures are read as they are needed: no time for all at once")
+                return examples
 
         def progress(done: int) -> None:
             self.display.stage("reading pictures", done / len(wanted), f"{done:,} of {len(wanted):,}")
 
-        found = fill_cache(
-            examples,
-            wanted,
-            self.settings.image,
-            self.settings.model.channels,
-            limit_bytes=world().tell(int(CACHE_SHARE * free_memory() / beside())),  # or some would leave out more
-            threads=os.cpu_count() or 1,
-            progress=progress,
-        )
+        limit = world().tell(int(CACHE_SHARE * free_memory() / beside()))
+        found = fill_cache(examples, wanted, *how, limit_bytes=limit, threads=threads, progress=progress)
         self.display.end_stage()
         if found is None:
             return examples
         cached, bad = found
         return leave_out(examples.replace(pictures=cached), bad, self.display)
+
+    def _workers(self, *, in_memory: bool) -> int:
+        """Processes that read pictures: as asked for, else one a core where that is work."""
+        if self.settings.workers is not None:
+            return self.settings.workers
+        return 0 if in_memory else max(1, (os.cpu_count() or 1) // beside())
 
     def name_unreadable(self, index: int, why: ImageError) -> None:
         """Told once a run. Only pictures that did not fit into memory are opened as late as when they are needed."""
@@ -118,32 +150,34 @@ class Session:
             batch_size=self.settings.batch_size,
             channels=self.channels,
             seed=self.settings.seed,
-            workers=self.settings.workers,
+            workers=self.workers,
             balance=sampling_weights(self.examples) if self.settings.balance == "sampler" else None,
             rank=here.rank,
             world=here.size,
             unreadable=self.name_unreadable,
         )
 
-    def evaluation_loader(self, split: str) -> EvaluationLoader:
+    def evaluation_loader(self, indices: Indices) -> EvaluationLoader:
         return EvaluationLoader(
             self.examples,
-            self.examples.split(split),
+            indices,
             self.settings.image,
             batch_size=min(512, max(16, self.settings.batch_size)),
             channels=self.channels,
-            workers=self.settings.workers,
+            workers=self.workers,
             unreadable=self.name_unreadable,
         )
 
-    def shown(self, split: str, stage: str) -> Iterator[Batch]:
-        """All batches of a split; how far that is, is shown as `stage`."""
-        total, done = len(self.examples.split(split)), 0
-        for batch in self.evaluation_loader(split):
-            yield batch
-            done += len(batch.targets)
-            self.display.stage(stage, done / total, f"{done:,} of {total:,} pictures")
-        self.display.end_stage()
+    def shown(self, indices: Indices, stage: str) -> Iterator[Batch]:
+        """All batches of some pictures; how far that is, is shown as `stage`."""
+        total, done = len(indices), 0
+        try:
+            for batch in self.evaluation_loader(indices):
+                yield batch
+                done += len(batch.targets)
+                self.display.stage(stage, done / total, f"{done:,} of {total:,} pictures")
+        finally:
+            self.display.end_stage()
 
     def method(self, model: Model) -> Supervised:
         """What trains `model` on these labels."""

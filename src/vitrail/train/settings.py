@@ -28,10 +28,10 @@ _WHOLE_NUMBERS = {
     "batch_size": 1,
     "accumulate": 1,
     "threads": 0,
-    "workers": 0,
     "seed": 0,
     "save_steps": 0,
 }
+_OR_NONE = {"workers": 0, "validate_on": 1}
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class TrainSettings(Config):
     regularise: Regularisation
     budget: Budget
     val: float | None = None  # the part of the training pictures to validate on; None: chosen, or there already
+    validate_on: int | None = None  # so many pictures at most; None: all, or as many as the minutes allow
     start: str | None = None  # the weights that training starts from
     positions: str = "interpolate"  # of those weights, at another size of the pictures; fresh: drawn anew
     probe_first: bool = True  # from weights, a probe in closed form gives the first head; else it starts at zero
@@ -80,7 +81,7 @@ class TrainSettings(Config):
     device: str = "cpu"
     distribute: str = "ddp"  # over several processes: whole weights in each, or parts of them (gradients.py)
     threads: int = 0  # 0: as many as there are cores
-    workers: int = 0
+    workers: int | None = None  # None: one a core where the pictures are not in memory
     seed: int = 0
     save_seconds: float = 60.0
     save_steps: int = 0  # 0: by time alone
@@ -92,7 +93,8 @@ class TrainSettings(Config):
         one_of("positions", self.positions, ("interpolate", "fresh"))
         object.__setattr__(self, "lr_grid", tuple(map(float, self.lr_grid)))
         _check_frozen(self.frozen_blocks)
-        for name, least in _WHOLE_NUMBERS.items():
+        given = {name: least for name, least in _OR_NONE.items() if getattr(self, name) is not None}
+        for name, least in (_WHOLE_NUMBERS | given).items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ConfigError(f"{name}={value} must be a whole number, at least {least}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -34,12 +33,6 @@ def answers(model: nn.Module, loader: Iterable[Batch], device: str = "cpu") -> A
     model.train(was_training)
     logits, targets, indices = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
     return Answers(logits, targets, indices)
-
-
-def score(model: nn.Module, loader: Iterable[Batch], device: str = "cpu") -> Score:
-    """How good a model is on the pictures of a loader."""
-    start = time.monotonic()
-    return figures(answers(model, loader, device))._replace(seconds=time.monotonic() - start)
 
 
 def figures(found: Answers) -> Score:
