@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -47,14 +48,21 @@ class Timed(NamedTuple):
 
 @torch.inference_mode()
 def features(
-    session: Session, model: Model, indices: Indices, what: str, *, share: float = 1.0, seconds: float = math.inf
+    session: Session,
+    model: Model,
+    indices: Indices,
+    what: str,
+    *,
+    as_in_training: bool = False,
+    seconds: float = math.inf,
 ) -> Timed:
-    """Of these pictures, at this share of their size, in the numbers that training uses; of as many as there is time
-    for."""
+    """Of these pictures, as when the model is used, or in the size and numbers that training begins with; of as many as
+    there is time for."""
+    share = session.settings.regularise.small_images if as_in_training else 1.0
     found, moments, done = [], [time.monotonic()], 0
     for batch in session.shown(indices, f"features of {what}"):
         images = shrink(batch.images.to(session.settings.device), share, model)
-        with in_precision(session.settings):
+        with in_precision(session.settings) if as_in_training else nullcontext():
             found.append((model.features(images).float().cpu(), batch.targets))
         moments.append(time.monotonic())
         done += len(batch.targets)
@@ -74,8 +82,7 @@ def probe(session: Session, model: Model) -> Probed:
     val = features(session, model.eval(), session.asked("val"), "val").features
     indices, left = session.examples.split("train"), session.ration(PROBING) - (time.monotonic() - start)
     drawn = indices[permutation(session.settings.seed, 0, len(indices))]
-    small = session.settings.regularise.small_images
-    train, a_pass = features(session, model, drawn, "train", share=small, seconds=left)
+    train, a_pass = features(session, model, drawn, "train", as_in_training=True, seconds=left)
     classes = len(session.examples.classes)
     fitted = fit_ridges(train.values, train.targets, classes, STRENGTHS)
     fitted += fit_discriminants(train.values, train.targets, classes, SHRINKAGES)
