@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from data.picture_kinds import draw, encode
 from vitrail.config import Preprocessing
-from vitrail.data.cache import CachedPictures, fill_cache
+from vitrail.data.cache import CachedPictures, fastest_filling, fill_cache
 from vitrail.data.examples import ArrayPictures, Examples, FilePictures
 from vitrail.data.prepare import draft_size, prepare
 from vitrail.errors import ImageError
@@ -110,3 +111,24 @@ def test_no_thread_is_left_behind(examples: Examples) -> None:
     with pytest.raises(KeyboardInterrupt):
         filled(examples, 6, threads=4, progress=stop)
     assert threading.active_count() == before
+
+
+def test_a_few_pictures_tell_how_to_read_all_and_how_long_that_takes() -> None:
+    class Slow(ArrayPictures):
+        def read(self, index: int, **options: object) -> np.ndarray:
+            time.sleep(0.01)
+            return super().read(index, **options)  # type: ignore[arg-type]
+
+    class OneByOne(Slow):
+        taken = threading.Lock()
+
+        def read(self, index: int, **options: object) -> np.ndarray:
+            with self.taken:
+                time.sleep(0.002 * threading.active_count())  # threads are only in each other's way
+                return super().read(index, **options)
+
+    pixels = np.zeros((10_000, 4, 4, 3), np.uint8)
+    together = fastest_filling(examples_of(Slow(pixels)), np.arange(10_000), RULE, 3, cores=4)
+    assert together.threads == 4
+    assert 0.9 * 25 < together.seconds < 2 * 25
+    assert fastest_filling(examples_of(OneByOne(pixels)), np.arange(10_000), RULE, 3, cores=4).threads == 1

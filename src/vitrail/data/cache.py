@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,15 +78,24 @@ def fill_cache(
     return CachedPictures(examples.pictures, kept), bad
 
 
-def seconds_to_fill(
-    examples: Examples, indices: NDArray[np.int64], preprocessing: Preprocessing, channels: int, threads: int = 1
-) -> float:
-    """How long `fill_cache` would take with these pictures, from a few of them; the first ones are slow."""
-    moments = [time.monotonic()]
-    for index in _spread(indices.tolist()):
-        _read_small(examples.pictures, preprocessing, channels, index)
-        moments.append(time.monotonic())
-    return float(np.median(np.diff(moments))) * len(indices) / threads
+class Filling(NamedTuple):
+    threads: int
+    seconds: float
+
+
+def fastest_filling(
+    examples: Examples, indices: NDArray[np.int64], preprocessing: Preprocessing, channels: int, cores: int
+) -> Filling:
+    """How `fill_cache` would read these pictures soonest, from a few of them: small ones with one thread, because only
+    decoding lets others run."""
+    sample, read = _spread(indices.tolist()), partial(_read_small, examples.pictures, preprocessing, channels)
+    read(sample[0])  # the first is slow
+    found = []
+    for threads in {1, cores}:
+        start = time.monotonic()
+        done = len(list(_in_threads(read, sample, threads)))
+        found.append(Filling(threads, (time.monotonic() - start) * len(indices) / done))
+    return min(found, key=lambda filling: filling.seconds)
 
 
 def _read_small(pictures: Pictures, preprocessing: Preprocessing, channels: int, index: int) -> Pixels | ImageError:

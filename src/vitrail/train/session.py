@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vitrail.data.cache import fill_cache, seconds_to_fill
+from vitrail.data.cache import fastest_filling, fill_cache
 from vitrail.data.examples import Examples
 from vitrail.data.loader import Batch, EvaluationLoader, Indices, TrainingLoader
 from vitrail.data.randomness import permutation
@@ -110,18 +110,16 @@ class Session:
         """
         wanted = np.concatenate(list(examples.splits.values()))
         how = (self.settings.image, self.settings.model.channels)
-        threads, time_for_it = os.cpu_count() or 1, self.ration(READING)
-        if time_for_it < math.inf:
-            needed = world().of_first(lambda: seconds_to_fill(examples, wanted, *how, threads))
-            if needed > time_for_it:
-                self.display.said(f"  {len(wanted):,} pictures are read as they are needed: no time for all at once")
-                return examples
+        filling = world().of_first(lambda: fastest_filling(examples, wanted, *how, os.cpu_count() or 1))
+        if filling.seconds > self.ration(READING):
+            self.display.said(f"  {len(wanted):,} pictures are read as they are needed: no time for all at once")
+            return examples
 
         def progress(done: int) -> None:
             self.display.stage("reading pictures", done / len(wanted), f"{done:,} of {len(wanted):,}")
 
         limit = world().tell(int(CACHE_SHARE * free_memory() / beside()))
-        found = fill_cache(examples, wanted, *how, limit_bytes=limit, threads=threads, progress=progress)
+        found = fill_cache(examples, wanted, *how, limit_bytes=limit, threads=filling.threads, progress=progress)
         self.display.end_stage()
         if found is None:
             return examples
