@@ -175,12 +175,12 @@ def _first_model(session: Session) -> tuple[Model, Score | None]:
     begun = checkpoint.has_whole(session.run.checkpoints)
     if not begun:
         session.run.rewind_log(0)  # of a sitting that ended before its first checkpoint
-    fresh = settings.start is None or begun
-    model = (build(settings.model) if fresh else start_model(settings)).to(settings.device)
+    drawn = settings.start is None or begun
+    model = (build(settings.model) if drawn else start_model(settings)).to(settings.device)
     _plan_asking(session, model, begun)
+    if drawn:
+        return model, None
     reached = None
-    if fresh:
-        return model, reached
     if settings.probe_first:
         frozen, reached = world().of_first(lambda: _probe(session, model))
         session.change(frozen_blocks=frozen)
