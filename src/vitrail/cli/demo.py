@@ -111,8 +111,8 @@ def _train(screen: Console, examples: Examples, folder: Path, budget: Budget) ->
 
 
 def _evaluate(screen: Console, result: Result) -> None:
-    evaluation = result.outcome.evaluation
-    shown = table(f"On the {result.outcome.split} pictures, after {result.seconds / 60:.1f} minutes", "", "")
+    outcome, evaluation = result.outcome, result.outcome.evaluation
+    shown = table(f"On {outcome.pictures} {outcome.split} pictures, after {result.seconds / 60:.1f} minutes", "", "")
     shown.show_header = False
     for name, value in evaluation.rows():
         shown.add_row(Text(name, style="dim"), Text(value))

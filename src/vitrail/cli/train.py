@@ -147,8 +147,7 @@ def _show(result: Result, json: bool) -> None:
         return
     other = best_other(result.folder, result.outcome)
     out = console()
-    of_all = "" if there is None else f" of {there:,}"
-    shown = table(f"On {evaluation.count:,}{of_all} pictures of the {split} split", "", "")
+    shown = table(f"On {result.outcome.pictures} pictures of the {split} split", "", "")
     shown.show_header = False
     for name, value in evaluation.rows():
         shown.add_row(Text(name, style="dim"), value)

@@ -33,6 +33,11 @@ class Outcome(NamedTuple):
     split: str
     there: int | None = None  # pictures of the split, where there was no time for all of them
 
+    @property
+    def pictures(self) -> str:
+        """How many of them, and of how many where it was a part."""
+        return f"{self.evaluation.count:,}" + ("" if self.there is None else f" of {self.there:,}")
+
     def to_dict(self) -> dict[str, Any]:
         there = self.there or self.evaluation.count
         return {"split": self.split, "pictures_in_split": there, **self.evaluation.to_dict()}
