@@ -13,7 +13,7 @@ from PIL import Image, ImageEnhance
 
 from data.picture_kinds import draw
 from vitrail.config import Preprocessing
-from vitrail.data.augment import CROPS, PADDINGS, Augmentation, augment_batch, read_training, training_draft
+from vitrail.data.augment import CROPS, PADDINGS, Augmentation, augment_batch, cuts, read_training, training_draft
 from vitrail.data.policies import POLICIES
 from vitrail.data.randomness import uniform
 from vitrail.errors import ConfigError
@@ -155,8 +155,9 @@ def boxes(height: int, width: int, count: int, **wanted: Any) -> np.ndarray:
     """Area and ratio of the parts cut out, as shares of 1."""
     rule = RULE.replace(resize="nearest", size=(64, 64))
     chosen = Augmentation(crop="resized", **wanted)
-    cuts = [read_training(coordinates(height, width), chosen, rule, 0, 0, index) for index in range(count)]
-    spans = np.array([np.ptp(cut.astype(float), axis=(0, 1)) / 255 for cut in cuts]) * (height, width) + 1
+    drawn = cuts(chosen, 0, 0, np.arange(count))
+    parts = [read_training(coordinates(height, width), chosen, rule, cut) for cut in drawn]
+    spans = np.array([np.ptp(part.astype(float), axis=(0, 1)) / 255 for part in parts]) * (height, width) + 1
     return np.stack([spans[:, 0] * spans[:, 1] / height / width, spans[:, 1] / spans[:, 0]], axis=1)
 
 
@@ -187,16 +188,25 @@ def test_of_a_very_long_picture_the_largest_part_that_fits() -> None:
     crop=st.sampled_from(CROPS),
 )
 def test_any_picture_becomes_the_size(shape: tuple[int, int], index: int, channels: int, crop: str) -> None:
-    cut = read_training(draw(*shape, channels), Augmentation(crop=crop), RULE, 0, 0, index)
-    assert (cut.shape, cut.dtype) == ((16, 16, channels), np.uint8)
+    wanted = Augmentation(crop=crop)
+    (cut,) = cuts(wanted, 0, 0, np.array([index]))
+    part = read_training(draw(*shape, channels), wanted, RULE, cut)
+    assert (part.shape, part.dtype) == ((16, 16, channels), np.uint8)
+
+
+def test_a_cut_does_not_depend_on_its_company() -> None:
+    wanted, indices = Augmentation(crop="resized"), np.array([5, 10**12, 7])
+    assert cuts(wanted, 3, 1, indices) == [cuts(wanted, 3, 1, indices[n : n + 1])[0] for n in range(3)]
+    assert cuts(wanted, 3, 2, indices) != cuts(wanted, 3, 1, indices)
 
 
 def test_a_smaller_part_asks_for_a_larger_decode() -> None:
     wanted = Augmentation(crop="resized", scale=(0.04, 1.0))
-    sides = [training_draft(wanted, RULE, 0, 0, index)[0] for index in range(300)]
+    drawn = cuts(wanted, 0, 0, np.arange(300))
+    sides = [training_draft(wanted, RULE, cut)[0] for cut in drawn]
     assert min(sides) <= 17
     assert 16 / math.sqrt(0.05) < max(sides) <= 80
-    assert training_draft(Augmentation(), RULE.replace(crop=0.5), 0, 0, 0) == (32, 32)
+    assert training_draft(Augmentation(), RULE.replace(crop=0.5), drawn[0]) == (32, 32)
 
 
 # Settings

@@ -10,8 +10,9 @@ N pictures, H rows, W columns, C channels.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ CROPS = ("none", "shift", "resized")
 PADDINGS = ("reflect", "zero")
 
 Indices = NDArray[np.int64]
+Resize = Callable[[Pixels, Pair, str], Pixels]  # a picture to rows x columns by a method
 
 _NUMBERS = (
     ("shift", int, 1_000),
@@ -70,30 +72,47 @@ class Augmentation(Config):
             raise ConfigError(f"scale={self.scale} is of the picture's area", fix="use at most 1")
 
 
-def training_draft(settings: Augmentation, preprocessing: Preprocessing, seed: int, epoch: int, index: int) -> Pair:
+class Cut(NamedTuple):
+    """Chances from 0 to 1 of the part of a picture to cut out, but for `area`, which is a share of the picture's."""
+
+    area: float
+    shape: float
+    down: float
+    right: float
+
+
+def cuts(settings: Augmentation, seed: int, epoch: int, indices: Indices) -> list[Cut]:
+    """What decides which part of each picture is cut out; drawn for a batch at once."""
+    chances = uniform(seed, epoch, 4 * indices[:, None] + np.arange(4), "crop")
+    chances[:, 0] = settings.scale[0] + (settings.scale[1] - settings.scale[0]) * chances[:, 0]
+    return [Cut(*row) for row in chances.tolist()]
+
+
+def training_draft(settings: Augmentation, preprocessing: Preprocessing, cut: Cut) -> Pair:
     """The least size to decode a picture at for `read_training`: larger where a smaller part will be cut out."""
     if settings.crop != "resized":
         return draft_size(preprocessing)
-    area, *_ = _crop_chances(seed, epoch, index)
-    side = math.sqrt(_area(settings, area))
+    side = math.sqrt(cut.area)
     return math.ceil(preprocessing.size[0] / side), math.ceil(preprocessing.size[1] / side)
 
 
 def read_training(
-    pixels: Pixels, settings: Augmentation, preprocessing: Preprocessing, seed: int, epoch: int, index: int
+    pixels: Pixels, settings: Augmentation, preprocessing: Preprocessing, cut: Cut, resize: Resize = resize
 ) -> Pixels:
     """A picture (rows x columns x C) cut to H x W x C: at random for `crop="resized"`, else as for evaluation."""
     if settings.crop != "resized":
         return prepare(pixels, preprocessing)
-    top, left, rows, columns = _box(pixels.shape[:2], settings, seed, epoch, index)
+    top, left, rows, columns = _box(pixels.shape[:2], settings.ratio, cut)
     part = pixels[top : top + rows, left : left + columns]
     return resize(part, preprocessing.size, preprocessing.resize)
 
 
 def augment_batch(batch: Pixels, settings: Augmentation, seed: int, epoch: int, indices: Indices) -> Pixels:
     """The batch (N x H x W x C) changed, the one given left as it is; `indices` says which pictures these are."""
-    if settings.flip or settings.crop == "shift":
-        batch = _move(batch, settings, seed, epoch, indices)
+    if settings.crop == "shift":
+        batch = _shift(batch, settings, seed, epoch, indices)
+    if settings.flip:
+        batch = _flip(batch, seed, epoch, indices)
     if settings.policy != "none":
         batch = apply_policy(batch, settings.policy, settings.magnitude, settings.number, seed, epoch, indices)
     if settings.jitter:
@@ -106,50 +125,42 @@ def augment_batch(batch: Pixels, settings: Augmentation, seed: int, epoch: int, 
 # One picture
 
 
-def _area(settings: Augmentation, chance: float) -> float:
-    """The part of a picture's area to cut out."""
-    return settings.scale[0] + (settings.scale[1] - settings.scale[0]) * chance
-
-
-def _crop_chances(seed: int, epoch: int, index: int) -> list[float]:
-    """For area, ratio, top and left."""
-    return uniform(seed, epoch, 4 * index + np.arange(4), "crop").tolist()
-
-
-def _box(picture: Pair, settings: Augmentation, seed: int, epoch: int, index: int) -> tuple[int, int, int, int]:
+def _box(picture: Pair, ratios: tuple[float, float], cut: Cut) -> tuple[int, int, int, int]:
     """Top, left, rows and columns of a part of random area and ratio.
 
     The ratio is drawn from those at which the area fits into the picture, where others draw again until it does.
     """
     height, width = picture
-    size, shape, down, right = _crop_chances(seed, epoch, index)
-    area = _area(settings, size) * height * width
-    least, most = max(settings.ratio[0], area / height**2), min(settings.ratio[1], width**2 / area)
+    area = cut.area * height * width
+    least, most = max(ratios[0], area / height**2), min(ratios[1], width**2 / area)
     if least <= most:
-        ratio = least * (most / least) ** shape
+        ratio = least * (most / least) ** cut.shape
     else:  # a picture so long that no such part fits: the largest of the nearest ratio
-        ratio = settings.ratio[1] if width > height else settings.ratio[0]
+        ratio = ratios[1] if width > height else ratios[0]
         area = min(height**2 * ratio, width**2 / ratio)
     rows = min(height, max(1, round(math.sqrt(area / ratio))))
     columns = min(width, max(1, round(math.sqrt(area * ratio))))
-    return int(down * (height - rows + 1)), int(right * (width - columns + 1)), rows, columns
+    return int(cut.down * (height - rows + 1)), int(cut.right * (width - columns + 1)), rows, columns
 
 
 # A batch
 
 
-def _move(batch: Pixels, settings: Augmentation, seed: int, epoch: int, indices: Indices) -> Pixels:
-    """Shift and flip: every pixel is fetched from where it was, all pictures at once."""
+def _flip(batch: Pixels, seed: int, epoch: int, indices: Indices) -> Pixels:
+    """Left and right, every other time."""
+    flipped = uniform(seed, epoch, indices, "flip") < 0.5
+    return np.where(flipped[:, None, None, None], batch[:, :, ::-1], batch)
+
+
+def _shift(batch: Pixels, settings: Augmentation, seed: int, epoch: int, indices: Indices) -> Pixels:
+    """Every pixel is fetched from where it was, all pictures at once."""
     count, height, width, channels = batch.shape
-    most = settings.shift if settings.crop == "shift" else 0
+    most = settings.shift
     down, right = (integers(seed, epoch, indices, f"shift {axis}", 2 * most + 1) - most for axis in "yx")
     rows, columns = np.arange(height) - down[:, None], np.arange(width) - right[:, None]  # N x H and N x W
-    if settings.flip:
-        flipped = uniform(seed, epoch, indices, "flip") < 0.5
-        columns[flipped] = columns[flipped, ::-1]
     lines = np.arange(count)[:, None] * height + _mirror(rows, height)
     moved = batch.reshape(-1, channels).take(lines[:, :, None] * width + _mirror(columns, width)[:, None, :], axis=0)
-    if most and settings.padding == "zero":
+    if settings.padding == "zero":
         inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None, :]
         moved *= inside[..., None]
     return moved

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitrail.config import Pair, Preprocessing
-from vitrail.data.augment import Augmentation, augment_batch, read_training, training_draft
+from vitrail.data.augment import Augmentation, augment_batch, cuts, read_training, training_draft
 from vitrail.data.examples import Examples, Pictures
 from vitrail.data.prepare import normalisation
+from vitrail.data.quick_resize import resize_quickly
 from vitrail.data.randomness import permutation, weighted
 from vitrail.data.reading import read_or_why
 from vitrail.data.workers import Crew
@@ -206,14 +207,13 @@ class _Maker:
         pixels = np.empty((len(job.draws), *job.size, self.channels), np.uint8)
         good: list[int] = []  # the draws whose pictures could be opened
         bad: dict[int, ImageError] = {}
-        for draw in job.draws.tolist():
-            draft = training_draft(self.augmentation, rule, self.seed, job.epoch, draw)
-            index = draw % len(self.pictures)
+        for draw, cut in zip(job.draws.tolist(), cuts(self.augmentation, self.seed, job.epoch, job.draws), strict=True):
+            draft, index = training_draft(self.augmentation, rule, cut), draw % len(self.pictures)
             picture = read_or_why(self.pictures, index, self.channels, draft)
             if isinstance(picture, ImageError):
                 bad[index] = picture
             else:
-                pixels[len(good)] = read_training(picture, self.augmentation, rule, self.seed, job.epoch, draw)
+                pixels[len(good)] = read_training(picture, self.augmentation, rule, cut, resize_quickly)
                 good.append(draw)
         draws = np.array(good, np.int64)
         pixels = augment_batch(pixels[: len(good)], self.augmentation, self.seed, job.epoch, draws)
