@@ -148,8 +148,10 @@ def _box(picture: Pair, ratios: tuple[float, float], cut: Cut) -> tuple[int, int
 
 def _flip(batch: Pixels, seed: int, epoch: int, indices: Indices) -> Pixels:
     """Left and right, every other time."""
-    flipped = uniform(seed, epoch, indices, "flip") < 0.5
-    return np.where(flipped[:, None, None, None], batch[:, :, ::-1], batch)
+    flipped, changed = np.flatnonzero(uniform(seed, epoch, indices, "flip") < 0.5), batch.copy()
+    for place in flipped:
+        changed[place] = batch[place, :, ::-1]
+    return changed
 
 
 def _shift(batch: Pixels, settings: Augmentation, seed: int, epoch: int, indices: Indices) -> Pixels:

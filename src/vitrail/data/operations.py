@@ -79,11 +79,14 @@ def _by_table(make: Callable[[Pixels, float], NDArray[np.uint8]]) -> Operation:
 
     def operation(pixels: Pixels, amount: float) -> Pixels:
         table = make(pixels, amount)
-        if table.ndim == 1:
-            return table[pixels]
-        return table.reshape(-1)[pixels + np.arange(0, table.size, 256, dtype=np.int16)]
+        return table.take(pixels if table.ndim == 1 else _by_channel(pixels))
 
     return operation
+
+
+def _by_channel(pixels: Pixels) -> NDArray[np.intp]:
+    """Places in tables of all channels, one after the other."""
+    return 256 * np.arange(pixels.shape[-1]) + pixels.astype(np.intp)
 
 
 def _blended(grey: int, share: float) -> NDArray[np.uint8]:
@@ -102,8 +105,8 @@ def _luma(pixels: Pixels) -> Image.Image:
 
 def _histograms(pixels: Pixels) -> NDArray[np.int64]:
     """How often each value comes: C x 256."""
-    image = Image.fromarray(pixels if pixels.shape[-1] == 3 else pixels[..., 0])
-    return np.array(image.histogram()).reshape(-1, 256)
+    channels = pixels.shape[-1]
+    return np.bincount(_by_channel(pixels).reshape(-1), minlength=256 * channels).reshape(channels, 256)
 
 
 def _auto_contrast(pixels: Pixels, _: float) -> NDArray[np.uint8]:
