@@ -83,6 +83,36 @@ def test_a_picture_that_cannot_be_opened_is_named_once(share, tmp_path, monkeypa
     assert "torn.png" in told[0]
 
 
+def last_step_again(run, share, monkeypatch):
+    """Resume before the last step, with so much memory; what the weights come to, and what was said."""
+    max((run / "checkpoints").iterdir(), key=lambda folder: folder.name).rename(run / "gone")
+    monkeypatch.setattr(session, "CACHE_SHARE", share)
+    display = Quiet()
+    job.resume(run, display, started=time.monotonic())
+    return load(run).model.state_dict()["blocks.0.mlp.fc1.weight"], " ".join(display.heard)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.0])
+def test_pictures_are_read_in_the_way_the_run_began_with(share, tmp_path, monkeypatch):
+    """A part that is cut out of a picture made smaller is another one to the last bit."""
+    class_folders(tmp_path / "photos", {"cat": 8, "dog": 8})
+    changes = {"augment.crop": "resized", "save_steps": 1, "workers": 0}
+    monkeypatch.setattr(session, "CACHE_SHARE", share)
+    planned = job.plan(wishes(str(tmp_path / "photos"), changes=changes, val=0.25, image_size=16))
+    train(planned, tmp_path / "run")
+    before = load(tmp_path / "run").model.state_dict()["blocks.0.mlp.fc1.weight"]
+    after, said = last_step_again(tmp_path / "run", 0.3, monkeypatch)
+    assert torch.equal(before, after)
+    assert "as they are needed" not in said
+
+
+def test_where_there_is_less_memory_than_before_it_is_said(tmp_path, monkeypatch):
+    class_folders(tmp_path / "photos", {"cat": 8, "dog": 8})
+    train(job.plan(wishes(str(tmp_path / "photos"), changes={"save_steps": 1}, val=0.25)), tmp_path / "run")
+    _, said = last_step_again(tmp_path / "run", 0.0, monkeypatch)
+    assert "read as they are needed" in said
+
+
 def test_reasons_survive_a_resume(data, tmp_path):
     planned = job.plan(wishes(data))
     assert planned.reasons

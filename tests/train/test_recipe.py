@@ -118,6 +118,33 @@ def test_few_epochs_of_fine_tuning_take_larger_batches(minutes, device, batch):
     assert (chosen.optim.lr == 3e-4) == (batch == 16)
 
 
+@pytest.mark.parametrize(
+    ("budget", "mixed"),
+    [
+        (Budget(minutes=6), False),
+        (Budget(minutes=20), True),
+        (Budget(epochs=3), False),
+        (Budget(epochs=4), True),
+        (Budget(steps=500), False),  # of 8 pictures: 1.5 epochs
+        (Budget(steps=2000), True),
+    ],
+)
+def test_pictures_that_come_back_often_are_mixed(budget, mixed):
+    config, known = model_config("S/14@518 DINOv2"), facts(size=(160, 213), pictures=2640)
+    chosen, reasons = from_weights(known, budget, 0, "w", config)
+    assert chosen.regularise.cutmix == float(mixed)
+    assert ("pictures mixed" in reasons["regularise"]) == mixed
+
+
+def test_one_label_is_smoothed_and_several_are_not():
+    config = model_config("S/14@518 DINOv2")
+    one, several = (facts(size=(160, 213), multi_label=multi_label) for multi_label in (False, True))
+    smoothed = [
+        from_weights(f, Budget(minutes=6), 0, "w", config).settings.regularise.label_smoothing for f in (one, several)
+    ]
+    assert smoothed == [0.1, 0.0]
+
+
 def test_a_head_reads_several_layers_where_there_is_no_time_to_train_them():
     config = model_config("S/14@518 DINOv2")
     chosen = from_weights(facts(size=(160, 213)), Budget(minutes=1), 0, "w.safetensors", config).settings

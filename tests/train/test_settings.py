@@ -67,6 +67,7 @@ WRONG = [
     ("batch_size", "many", "whole number"),
     ("batch_size", "true", "whole number"),
     ("workers", "-1", "at least 0"),
+    ("in_memory", "2", "true, false or null"),
     ("seed", "x", "whole number"),
     ("accumulate", "0", "at least 1"),
     ("average", "1", "0.99 is a usual value"),

@@ -76,7 +76,7 @@ SHAPES_BY_MINUTES = (
 
 
 SMALLER = 0.75  # of the side, in most steps from weights: twice the steps, and the last ones see what is missing
-FEW_EPOCHS = 4  # by that guess; of so few, larger batches and steps make more, of nine they do not (LOG.md)
+FEW_EPOCHS = 4  # fewer want larger batches and steps, more want mixed pictures, and not the other way round (LOG.md)
 FAST_BFLOAT16 = "products of 16-bit numbers are the faster ones here"
 WIDE = 384  # on a processor, 16 bits bring 1.6 times the steps at this width, 1.1 times at 128 (LOG.md)
 
@@ -144,6 +144,7 @@ def from_weights(
     whole, few = epochs >= 1, epochs < FEW_EPOCHS and facts.device == "cpu"
     model = model.replace(**new_parts(config, several_layers=not whole))
     lr, batch = (3e-4, 16) if few else (2e-4, 8 if facts.device == "cpu" else 32)
+    many = _planned_epochs(facts, budget, batch, epochs) >= FEW_EPOCHS
     mean, std = (image.mean, image.std) if image and len(image.mean) == facts.channels else usual_pixels(config, facts)
     settings = TrainSettings(
         data=facts.data,
@@ -152,7 +153,12 @@ def from_weights(
         image=Preprocessing(size=size, mean=mean, std=std),
         augment=Augmentation(crop="resized", scale=(0.08, 1.0), flip=can_flip(facts.classes)),
         optim=OptimSettings(name="adamw", lr=lr, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
-        regularise=Regularisation(small_images=small, cheap_until=0.7),
+        regularise=Regularisation(
+            label_smoothing=0.0 if facts.multi_label else 0.1,
+            cutmix=1.0 if many else 0.0,
+            small_images=small,
+            cheap_until=0.7,
+        ),
         budget=budget,
         batch_size=batch_for(facts, batch),
         average=0.98,
@@ -166,7 +172,8 @@ def from_weights(
         "model.read_layers": "all layers are trained" if whole else SEVERAL_LAYERS,
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "optim": "small steps, smaller towards the input: the weights know much already",
-        "regularise": "no block or patch left out, which the probe's head does not bear (LOG.md)",
+        "regularise": "labels smoothed, "
+        + ("pictures mixed" if many else "for few epochs pictures as they are (LOG.md)"),
         "batch_size": "for few epochs (LOG.md)" if few else "small ones learn most a minute (LOG.md)",
     }
     choice = Choice(settings, reasons | _why_16_bits(settings))
@@ -347,11 +354,15 @@ def patch_for(side: int) -> int:
 
 
 def _expected_epochs(facts: Facts, budget: Budget, model: ModelConfig, minutes: float) -> float:
+    guessed = minutes * 60 * _pictures_a_second(model) / max(1, facts.pictures)
+    return _planned_epochs(facts, budget, batch_for(facts, BATCH), guessed)
+
+
+def _planned_epochs(facts: Facts, budget: Budget, batch: int, guessed: float) -> float:
+    """As asked for, in epochs or in steps; as guessed where it is minutes."""
     if budget.epochs is not None:
         return budget.epochs
-    if budget.steps is not None:
-        return budget.steps * batch_for(facts, BATCH) / max(1, facts.pictures)
-    return minutes * 60 * _pictures_a_second(model) / max(1, facts.pictures)
+    return guessed if budget.steps is None else budget.steps * batch / max(1, facts.pictures)
 
 
 def batch_for(facts: Facts, usual: int) -> int:

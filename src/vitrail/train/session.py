@@ -106,14 +106,26 @@ class Session:
     def _read_once(self, examples: Examples) -> Examples:
         """All pictures into memory, where they fit and there is time; those that cannot be opened are left out.
 
-        These are named. The processes of a run agree: what one of them leaves out, all do.
+        These are named. The processes of a run agree: what one of them leaves out, all do. A run remembers which way it
+        went: what is cut out of a picture that was made smaller is not the same to the last bit.
         """
+        asked = world().tell(self.settings.in_memory)
+        seconds = self.ration(READING) if asked is None else math.inf
+        found = None if asked is False else self._in_memory(examples, seconds)
+        if asked is None:
+            self.change(in_memory=found is not None)
+        if found is None and asked is not False:
+            count = sum(map(len, examples.splits.values()))
+            self.display.said(f"  {count:,} pictures are read as they are needed: no time or memory for all at once")
+        return examples if found is None else found
+
+    def _in_memory(self, examples: Examples, seconds: float) -> Examples | None:
+        """The same pictures, read; None where they do not fit, or reading them would take longer than that."""
         wanted = np.concatenate(list(examples.splits.values()))
         how = (self.settings.image, self.settings.model.channels)
         filling = world().of_first(lambda: fastest_filling(examples, wanted, *how, os.cpu_count() or 1))
-        if filling.seconds > self.ration(READING):
-            self.display.said(f"  {len(wanted):,} pictures are read as they are needed: no time for all at once")
-            return examples
+        if filling.seconds > seconds:
+            return None
 
         def progress(done: int) -> None:
             self.display.stage("reading pictures", done / len(wanted), f"{done:,} of {len(wanted):,}")
@@ -122,7 +134,7 @@ class Session:
         found = fill_cache(examples, wanted, *how, limit_bytes=limit, threads=filling.threads, progress=progress)
         self.display.end_stage()
         if found is None:
-            return examples
+            return None
         cached, bad = found
         return leave_out(examples.replace(pictures=cached), bad, self.display)
 

@@ -81,6 +81,7 @@ class TrainSettings(Config):
     device: str = "cpu"
     distribute: str = "ddp"  # over several processes: whole weights in each, or parts of them (gradients.py)
     threads: int = 0  # 0: as many as there are cores
+    in_memory: bool | None = None  # pictures, from the start; None: where there is room and time
     workers: int | None = None  # None: one a core where the pictures are not in memory
     seed: int = 0
     save_seconds: float = 60.0
@@ -91,6 +92,8 @@ class TrainSettings(Config):
         one_of("precision", self.precision, PRECISIONS)
         one_of("distribute", self.distribute, DISTRIBUTIONS)
         one_of("positions", self.positions, ("interpolate", "fresh"))
+        if not isinstance(self.in_memory, bool | None):
+            raise ConfigError(f"in_memory={self.in_memory!r} must be true, false or null")
         object.__setattr__(self, "lr_grid", tuple(map(float, self.lr_grid)))
         _check_frozen(self.frozen_blocks)
         given = {name: least for name, least in _OR_NONE.items() if getattr(self, name) is not None}
