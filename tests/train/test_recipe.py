@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from vitrail.model import build
 from vitrail.model.sizes import model_config
 from vitrail.train.recipe import (
-    Choice,
     Facts,
-    as_in_the_paper,
     beside_what_is_asked,
     can_flip,
     consistent,
@@ -175,13 +173,3 @@ def test_16_bits_where_they_are_the_faster_ones(device, bfloat16, model, expecte
     scratch = from_scratch(known, Budget(minutes=5), 0, model=model)
     assert scratch.settings.precision == expected
     assert ("precision" in scratch.reasons) == (expected == "bfloat16")  # no reason for what was not chosen
-
-
-def test_the_papers_protocol():
-    scratch = as_in_the_paper(from_scratch(facts(), Budget(epochs=300), 0), 5000).settings
-    assert (scratch.model.stem, scratch.model.pool, scratch.model.positions) == ("none", "cls", "learned")
-    assert (scratch.optim.name, scratch.optim.weight_decay, scratch.optim.lr) == ("adamw", 0.3, 3e-3)  # table 3
-    tuned = from_weights(facts(), Budget(steps=500), 0, "w", model_config("B/16"))
-    paper = as_in_the_paper(Choice(*tuned), 5000).settings
-    assert (paper.optim.name, paper.optim.momentum, paper.optim.weight_decay) == ("sgd", 0.9, 0.0)  # table 4
-    assert (paper.model.pool, paper.model.read_layers) == ("cls", ())

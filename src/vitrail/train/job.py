@@ -18,7 +18,7 @@ from vitrail.data.split import split_examples, write_split
 from vitrail.errors import ConfigError
 from vitrail.model import Model, ResNet, ViT, build
 from vitrail.model.lora import add_lora, merged
-from vitrail.train import checkpoint, recipe, rehearsal
+from vitrail.train import checkpoint, paper, recipe, rehearsal
 from vitrail.train.budget import Pace, Seconds, Steps
 from vitrail.train.distilling import method_of
 from vitrail.train.distributed import world
@@ -75,10 +75,10 @@ def plan(wishes: Wishes, examples: Examples | None = None) -> Plan:
     else:
         source = load(wishes.start)
         config, image = source.model.config, source.preprocessing
-        size = recipe.papers_size(config) if size is None and wishes.paper else size
+        size = paper.papers_size(config) if size is None and wishes.paper else size
         settings, reasons = recipe.from_weights(facts, wishes.budget, wishes.seed, wishes.start, config, image, size)
     if wishes.paper:
-        settings, reasons = recipe.as_in_the_paper(recipe.Choice(settings, reasons), facts.pictures)
+        settings, reasons = paper.as_in_the_paper(recipe.Choice(settings, reasons), facts.pictures)
     if before is None:
         settings, reasons = recipe.beside_what_is_asked(recipe.Choice(settings, reasons), wishes.changes)
     for key, value in wishes.changes.items():

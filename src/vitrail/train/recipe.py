@@ -46,16 +46,6 @@ class Facts:
 
 
 LARGE_STEPS = OptimSettings(name="muon", lr=3e-3, schedule="linear", warmup=0.05)
-PAPER_TRAINING = OptimSettings(
-    name="adamw", lr=3e-3, schedule="cosine", warmup=0.05, weight_decay=0.3, betas=(0.9, 0.999), clip=1.0
-)
-PAPER_FINE_TUNING = OptimSettings(
-    name="sgd", lr=0.01, schedule="cosine", warmup=0.05, weight_decay=0.0, momentum=0.9, clip=1.0
-)
-
-
-PAPER_RATES = (0.001, 0.003, 0.01, 0.03)  # of fine-tuning, table 4
-PAPER_BATCH, PAPER_SIZE = 512, 384
 
 
 class Shape(NamedTuple):
@@ -274,35 +264,6 @@ def consistent(settings: TrainSettings) -> TrainSettings:
         raise ConfigError("distill.token needs a new ViT, or weights with such a token", fix="leave it out")
     parts = {"pool": "cls+distill", "class_token": None, "final_norm": "tokens"}
     return settings.replace(model=model.replace(**parts))
-
-
-def papers_size(config: ModelConfig) -> Pair:
-    """384 pixels, as near as whole patches come from below."""
-    patch = config.patch_size if isinstance(config, ViTConfig) else (32, 32)
-    return PAPER_SIZE // patch[0] * patch[0], PAPER_SIZE // patch[1] * patch[1]
-
-
-def as_in_the_paper(choice: Choice, pictures: int) -> Choice:
-    """The paper's protocol in the place of ours: tables 3 and 4, appendix B.1; data, size and budget stay."""
-    settings = choice.settings
-    plain = settings.replace(
-        augment=Augmentation(crop="resized", scale=(0.05, 1.0), flip=settings.augment.flip),
-        regularise=Regularisation(),
-        average=0.0,
-        balance="none",
-        optim=PAPER_FINE_TUNING if settings.start else PAPER_TRAINING,
-    )
-    if settings.start is None and isinstance(plain.model, ViTConfig):
-        parts = {"stem": "none", "pool": "cls", "class_token": None, "positions": "learned", "dropout": 0.1}
-        plain = plain.replace(model=plain.model.replace(**parts, emb_dropout=0.1))
-    elif isinstance(plain.model, ViTConfig):
-        pool = plain.model.pool.replace("cls+mean", "cls")
-        plain = plain.replace(model=plain.model.replace(pool=pool, read_layers=(), drop_path=0.0))
-    if settings.start is not None:
-        batch = min(settings.batch_size, pictures)
-        together = max(1, min(PAPER_BATCH, pictures) // batch)
-        plain = plain.replace(batch_size=batch, accumulate=together, probe_first=False, lr_grid=PAPER_RATES)
-    return Choice(plain, choice.reasons | {"optim": "as in the paper", "augment": "as in the paper", "model": "paper"})
 
 
 def processor_minutes(facts: Facts, budget: Budget) -> float:
