@@ -131,7 +131,8 @@ def test_pictures_that_come_back_often_are_mixed(budget, mixed):
     config, known = model_config("S/14@518 DINOv2"), facts(size=(160, 213), pictures=2640)
     chosen, reasons = from_weights(known, budget, 0, "w", config)
     assert chosen.regularise.cutmix == float(mixed)
-    assert ("pictures mixed" in reasons["regularise"]) == mixed
+    assert ("mixed" in reasons["regularise"]) == mixed
+    assert (chosen.batch_size, chosen.optim.lr) == ((8, 2e-4) if mixed else (16, 3e-4))
 
 
 def test_one_label_is_smoothed_and_several_are_not():

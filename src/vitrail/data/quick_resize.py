@@ -25,7 +25,6 @@ def resize_quickly(pixels: Pixels, shape: Pair, method: str) -> Pixels:
         return resize(pixels, shape, method)
     batch = torch.from_numpy(np.array(pixels)[None])  # a copy, because it may not be written to
     # Channels move last to first, and back, as a view of a batch: so torch knows their order in memory, and keeps it.
-    resized: Pixels = (
-        F.interpolate(batch.permute(0, 3, 1, 2), shape, mode=method, antialias=True)[0].permute(1, 2, 0).numpy()
-    )
+    made = F.interpolate(batch.permute(0, 3, 1, 2), shape, mode=method, antialias=True)
+    resized: Pixels = made[0].permute(1, 2, 0).numpy()
     return resized

@@ -41,9 +41,10 @@ def as_in_the_paper(choice: Choice, pictures: int) -> Choice:
     elif isinstance(plain.model, ViTConfig):
         pool = plain.model.pool.replace("cls+mean", "cls")
         plain = plain.replace(model=plain.model.replace(pool=pool, read_layers=(), drop_path=0.0))
+    reasons = choice.reasons | dict.fromkeys(("optim", "augment", "regularise", "model"), "as in the paper")
     if settings.start is not None:
         batch = min(settings.batch_size, pictures)
         together = max(1, min(BATCH, pictures) // batch)
         plain = plain.replace(batch_size=batch, accumulate=together, probe_first=False, lr_grid=RATES)
-    parts_of_it = ("optim", "augment", "regularise", "batch_size", "model")
-    return Choice(plain, choice.reasons | dict.fromkeys(parts_of_it, "as in the paper"))
+        reasons["batch_size"] = "as in the paper"
+    return Choice(plain, reasons)

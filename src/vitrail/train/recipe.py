@@ -131,10 +131,10 @@ def from_weights(
     model = config.at_size(size).replace(num_classes=len(facts.classes), channels=facts.channels)
     small = SMALLER if facts.device == "cpu" else 1.0
     epochs = _epochs_of_fine_tuning(facts, budget, model, small)
-    whole, few = epochs >= 1, epochs < FEW_EPOCHS and facts.device == "cpu"
+    whole, batch = epochs >= 1, 8 if facts.device == "cpu" else 32
     model = model.replace(**new_parts(config, several_layers=not whole))
-    lr, batch = (3e-4, 16) if few else (2e-4, 8 if facts.device == "cpu" else 32)
-    many = _planned_epochs(facts, budget, batch, epochs) >= FEW_EPOCHS
+    few = _planned_epochs(facts, budget, batch_for(facts, batch), epochs) < FEW_EPOCHS
+    lr, batch = (3e-4, 16) if few and facts.device == "cpu" else (2e-4, batch)
     mean, std = (image.mean, image.std) if image and len(image.mean) == facts.channels else usual_pixels(config, facts)
     settings = TrainSettings(
         data=facts.data,
@@ -145,7 +145,7 @@ def from_weights(
         optim=OptimSettings(name="adamw", lr=lr, schedule="cosine", warmup=0.1, betas=(0.9, 0.999), layer_decay=0.75),
         regularise=Regularisation(
             label_smoothing=0.0 if facts.multi_label else 0.1,
-            cutmix=1.0 if many else 0.0,
+            cutmix=0.0 if few else 1.0,
             small_images=small,
             cheap_until=0.7,
         ),
@@ -162,9 +162,8 @@ def from_weights(
         "model.read_layers": "all layers are trained" if whole else SEVERAL_LAYERS,
         "image": f"pictures are about {facts.size[0]}x{facts.size[1]}",
         "optim": "small steps, smaller towards the input: the weights know much already",
-        "regularise": "labels smoothed, "
-        + ("pictures mixed" if many else "for few epochs pictures as they are (LOG.md)"),
-        "batch_size": "for few epochs (LOG.md)" if few else "small ones learn most a minute (LOG.md)",
+        "regularise": f"labels smoothed, pictures {'as they are, for few epochs (LOG.md)' if few else 'mixed'}",
+        "batch_size": "for few epochs (LOG.md)" if batch == 16 else "small ones learn most a minute (LOG.md)",
     }
     choice = Choice(settings, reasons | _why_16_bits(settings))
     return _large_steps(choice, facts) if max(size) <= SMALL else choice
