@@ -22,6 +22,10 @@ class Range(NamedTuple):
     most: float = 0.0
     signed: bool = False
 
+    def amount(self, level: float, minus: bool) -> float:
+        amount = self.least + (self.most - self.least) * level
+        return -amount if self.signed and minus else amount
+
 
 class Policy(NamedTuple):
     operations: Mapping[str, Range]
@@ -68,23 +72,19 @@ POLICIES: Mapping[str, Policy] = {
 
 def apply_policy(
     batch: Pixels, policy: str, magnitude: int, number: int, seed: int, epoch: int, indices: NDArray[np.int64]
-) -> Pixels:
-    """Each picture of a batch (N x H x W x C) changed by operations of its own.
+) -> None:
+    """Change each picture of a batch (N x H x W x C) by operations of its own.
 
     `magnitude` (0 to 30) and `number` are RandAugment's; the other policies apply one operation and draw how strongly.
     """
     operations, kind = POLICIES[policy]
     names = list(operations)
-    changed = batch.copy()
     for step in range(number if kind == "given" else 1):
-        chosen = integers(seed, epoch, indices, f"policy operation {step}", len(names))
-        levels = _levels(kind, magnitude, seed, epoch, indices)
-        minus = uniform(seed, epoch, indices, f"policy sign {step}") < 0.5
-        for place, (choice, level, negative) in enumerate(zip(chosen, levels, minus, strict=True)):
-            least, most, signed = operations[names[choice]]
-            amount = least + (most - least) * float(level)
-            changed[place] = operate(changed[place], names[choice], -amount if signed and negative else amount)
-    return changed
+        chosen = [names[choice] for choice in integers(seed, epoch, indices, f"policy operation {step}", len(names))]
+        levels = _levels(kind, magnitude, seed, epoch, indices).tolist()
+        minus = (uniform(seed, epoch, indices, f"policy sign {step}") < 0.5).tolist()
+        amounts = [operations[name].amount(*how) for name, *how in zip(chosen, levels, minus, strict=True)]
+        operate(batch, chosen, np.array(amounts))
 
 
 def _levels(kind: str, magnitude: int, seed: int, epoch: int, indices: NDArray[np.int64]) -> NDArray[np.float64]:
