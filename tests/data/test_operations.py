@@ -13,6 +13,7 @@ from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 from data.picture_kinds import draw
 from vitrail.data.operations import operate
+from vitrail.data.policies import POLICIES
 
 Pillow = Callable[[Image.Image, float], Image.Image]
 
@@ -41,6 +42,23 @@ PILLOW: dict[str, tuple[Pillow, tuple[float, float]]] = {  # and the amounts tha
 }
 
 
+GEOMETRY: dict[str, tuple[Pillow, tuple[float, float]]] = {
+    "rotate": (lambda image, degrees: image.rotate(degrees, Image.Resampling.BILINEAR), (-180, 180)),
+    "shear-x": (lambda image, slope: sheared(image, (1, slope, 0, 0, 1, 0)), (-1, 1)),
+    "shear-y": (lambda image, slope: sheared(image, (1, 0, 0, slope, 1, 0)), (-1, 1)),
+}
+
+
+def sheared(image: Image.Image, matrix: tuple[float, ...]) -> Image.Image:
+    return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR)
+
+
+def changed_by(name: str, pixels: np.ndarray, amount: float) -> np.ndarray:
+    batch = pixels[None].copy()
+    operate(batch, [name], np.array([amount]))
+    return batch[0]
+
+
 def picture(kind: str, channels: int, seed: int) -> np.ndarray:
     """Few values, one value, all values: tables are made from how often each comes."""
     noise = np.random.default_rng(seed)
@@ -60,19 +78,48 @@ def picture(kind: str, channels: int, seed: int) -> np.ndarray:
 def test_the_pixels_are_pillows(name: str, kind: str, channels: int, seed: int, share: float) -> None:
     pillow, (least, most) = PILLOW[name]
     pixels, amount = picture(kind, channels, seed), least + (most - least) * share
-    before = pixels.copy()
     image = Image.fromarray(pixels if channels == 3 else pixels[..., 0])
-    changed = operate(pixels, name, amount)
-    np.testing.assert_array_equal(changed, np.asarray(pillow(image, amount)).reshape(pixels.shape))
-    np.testing.assert_array_equal(pixels, before)
+    expected = np.asarray(pillow(image, amount)).reshape(pixels.shape)
+    np.testing.assert_array_equal(changed_by(name, pixels, amount), expected)
+
+
+@pytest.mark.parametrize("name", GEOMETRY)
+@given(channels=st.sampled_from([1, 3]), seed=st.integers(0, 1000), share=st.floats(0, 1))
+def test_turned_and_sheared_as_pillow_does_but_at_the_edge(name: str, channels: int, seed: int, share: float) -> None:
+    pillow, (least, most) = GEOMETRY[name]
+    pixels, amount = picture("drawn", channels, seed), least + (most - least) * share
+    image = Image.fromarray(pixels if channels == 3 else pixels[..., 0])
+    ours, theirs = changed_by(name, pixels, amount), np.asarray(pillow(image, amount)).reshape(pixels.shape)
+    inside = changed_by(name, np.full_like(pixels, 255), amount)  # grey outside, lighter at the edge
+    assert np.abs(ours.astype(int) - theirs)[inside == 255].max() <= 1
+    assert (ours[inside == 128] == 128).all()
+    assert np.isin(inside, (128, 255)).mean() > 0.8
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5])
+@given(names=st.lists(st.sampled_from(sorted({*PILLOW, *GEOMETRY, "identity"})), min_size=1, max_size=30))
+def test_many_at_once_are_each_changed_as_alone(channels: int, names: list[str]) -> None:
+    amounts = np.linspace(0.3, 0.9, len(names))
+    pictures = np.stack([draw(20, 24, channels, seed=seed) for seed in range(len(names))])
+    batch = pictures.copy()
+    operate(batch, names, amounts)
+    for changed, *how in zip(batch, names, pictures, amounts, strict=True):
+        np.testing.assert_array_equal(changed, changed_by(*how))
+
+
+def test_every_operation_of_a_policy_is_known() -> None:
+    pixels, whole = draw(24, 32), {"posterize", "translate-x", "translate-y"}
+    for policy in POLICIES.values():
+        for name in set(policy.operations) - {"identity"}:
+            assert (changed_by(name, pixels, 2.0 if name in whole else 0.5) != pixels).any(), name
 
 
 def test_what_has_no_meaning_for_the_channels_is_left_out() -> None:
     five = draw(16, 16, 5)
     for name in ("brightness", "equalize", "saturation", "grey", "blur"):
-        np.testing.assert_array_equal(operate(five, name, 0.5), five)
+        np.testing.assert_array_equal(changed_by(name, five, 0.5), five)
     for name in ("saturation", "grey"):
-        np.testing.assert_array_equal(operate(five[..., :1], name, 0.5), five[..., :1])
-    assert (operate(five[..., :1], "brightness", 0.5) != five[..., :1]).any()
-    moved = operate(five, "rotate", 20)
-    np.testing.assert_array_equal(moved[..., :3], operate(five[..., :3].copy(), "rotate", 20))
+        np.testing.assert_array_equal(changed_by(name, five[..., :1], 0.5), five[..., :1])
+    assert (changed_by("brightness", five[..., :1], 0.5) != five[..., :1]).any()
+    moved = changed_by("rotate", five, 20)
+    np.testing.assert_array_equal(moved[..., :3], changed_by("rotate", five[..., :3], 20))

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from vitrail.config import Config, Pair, Preprocessing, one_of
-from vitrail.data.examples import Pixels
+from vitrail.data.examples import Indices, Pixels
 from vitrail.data.policies import POLICIES, apply_policy
 from vitrail.data.prepare import draft_size, prepare, resize
 from vitrail.data.randomness import integers, noise, uniform
@@ -28,7 +28,6 @@ from vitrail.errors import ConfigError
 CROPS = ("none", "shift", "resized")
 PADDINGS = ("reflect", "zero")
 
-Indices = NDArray[np.int64]
 Resize = Callable[[Pixels, Pair, str], Pixels]  # a picture to rows x columns by a method
 
 _NUMBERS = (

@@ -8,11 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vitrail.config import Pair, Preprocessing
-from vitrail.data.examples import Examples, Pictures, Pixels, as_channels
+from vitrail.data.examples import Examples, Indices, Pictures, Pixels, as_channels
 from vitrail.data.prepare import covering, draft_size, resize
 from vitrail.data.reading import read_or_why
 from vitrail.errors import ImageError
@@ -45,7 +42,7 @@ class CachedPictures:
 
 def fill_cache(
     examples: Examples,
-    indices: NDArray[np.int64],
+    indices: Indices,
     preprocessing: Preprocessing,
     channels: int,
     *,
@@ -84,7 +81,7 @@ class Filling(NamedTuple):
 
 
 def fastest_filling(
-    examples: Examples, indices: NDArray[np.int64], preprocessing: Preprocessing, channels: int, cores: int
+    examples: Examples, indices: Indices, preprocessing: Preprocessing, channels: int, cores: int
 ) -> Filling:
     """How `fill_cache` would read these pictures soonest, from a few of them: small ones with one thread, because only
     decoding lets others run."""

@@ -20,6 +20,7 @@ SPLITS = ("train", "val", "test")
 NO_LABEL = -1
 
 Pixels = NDArray[np.uint8]  # rows x columns x channels
+Indices = NDArray[np.int64]  # of pictures
 
 
 class Pictures(Protocol):
@@ -91,7 +92,7 @@ class Examples:
     pictures: Pictures
     targets: NDArray[np.int64]
     classes: tuple[str, ...]
-    splits: Mapping[str, NDArray[np.int64]]  # of SPLITS, those there are: indices into pictures
+    splits: Mapping[str, Indices]  # of SPLITS, those there are: indices into pictures
     groups: tuple[str, ...] | None = None  # one a picture; a group is never torn apart by a split
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()  # what was found and decided, in words for the user
@@ -108,7 +109,7 @@ class Examples:
     def multi_label(self) -> bool:
         return self.targets.ndim == 2
 
-    def split(self, name: str) -> NDArray[np.int64]:
+    def split(self, name: str) -> Indices:
         """The indices of a split; one that is not there is an error that names those that are."""
         if name not in self.splits:
             raise ConfigError(f"{self.name} has no split {name!r}", fix="it has " + ", ".join(self.splits))

@@ -9,8 +9,8 @@ N pictures, H rows, W columns, C channels, K classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitrail.config import Pair, Preprocessing
-from vitrail.data.augment import Augmentation, augment_batch, cuts, read_training, training_draft
-from vitrail.data.examples import Examples, Pictures
+from vitrail.data.augment import Augmentation
+from vitrail.data.examples import Examples, Indices
+from vitrail.data.making import Done, Job, Made, Maker
 from vitrail.data.prepare import normalisation
-from vitrail.data.quick_resize import resize_quickly
 from vitrail.data.randomness import permutation, weighted
-from vitrail.data.reading import read_or_why
 from vitrail.data.workers import Crew
-from vitrail.errors import ConfigError, ImageError, VitrailError
+from vitrail.errors import ConfigError, ImageError
 
-Indices = NDArray[np.int64]
+VALUES_AT_ONCE, MOST_AT_ONCE = 3 * 2**20, 8  # values of pictures and batches that are made in one go (LOG.md)
 Unreadable = Callable[[int, ImageError], object]  # the picture, and why
 
 
@@ -75,7 +74,8 @@ class TrainingLoader:
         self._preprocessing, self._seed, self._size = preprocessing, seed, batch_size
         self._rank, self._world, self._drop_last = rank, world, drop_last
         self._normalise = _Normalise(preprocessing, channels)
-        self._crew = Crew(_Maker(examples.pictures, preprocessing, augmentation, channels, seed), workers)
+        self._channels, self._here = channels, workers == 0
+        self._crew = Crew(Maker(examples.pictures, preprocessing, augmentation, channels, seed), workers)
         self._unreadable = unreadable
         self.position = 0  # where to start to go on after the batch that came last
 
@@ -87,15 +87,22 @@ class TrainingLoader:
     def batches(self, epoch: int, start: int = 0, size: Pair | None = None) -> Iterator[Batch]:
         """The batches of an epoch, from `start` on; those before cost nothing. `size`: other than the usual."""
         draws, pixels = self._draws(epoch), size or self._preprocessing.size
-        jobs = []
+        shares = []
         for position in range(start, len(self)):
             shared = draws[position * self._size : (position + 1) * self._size]
-            jobs.append(_Job(shared[self._rank :: self._world], epoch, pixels))
-        for position, made in enumerate(self._crew.run(jobs), start + 1):
+            shares.append(shared[self._rank :: self._world])
+        count = self._at_once(pixels)
+        jobs = [Job(shares[first : first + count], epoch, pixels) for first in range(0, len(shares), count)]
+        for position, made in enumerate(_done(self._crew, jobs, self._unreadable), start + 1):
             self.position = position
-            batch = _batch(made, self._examples, self._normalise, self._unreadable)
+            batch = _batch(made, self._examples, self._normalise)
             if len(batch.indices) or self._world > 1:
                 yield batch
+
+    def _at_once(self, size: Pair) -> int:
+        """Batches to be made in one go: several where they are small, and not made by others ahead of time."""
+        values = max(1, self._size // self._world) * math.prod(size) * self._channels
+        return min(MOST_AT_ONCE, max(1, VALUES_AT_ONCE // values)) if self._here else 1
 
     def _draws(self, epoch: int) -> Indices:
         """The pictures of an epoch in order, each as index + n * (number of pictures) where it comes for the n-th time.
@@ -125,16 +132,16 @@ class EvaluationLoader:
     ) -> None:
         self._examples, self._normalise = examples, _Normalise(preprocessing, channels)
         starts = range(0, len(indices), batch_size)
-        self._jobs = [_Job(indices[start : start + batch_size], 0, preprocessing.size) for start in starts]
-        self._crew = Crew(_Maker(examples.pictures, preprocessing, Augmentation(), channels, seed=0), workers)
+        self._jobs = [Job([indices[start : start + batch_size]], 0, preprocessing.size) for start in starts]
+        self._crew = Crew(Maker(examples.pictures, preprocessing, Augmentation(), channels, seed=0), workers)
         self._unreadable = unreadable
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def __iter__(self) -> Iterator[Batch]:
-        for made in self._crew.run(self._jobs):
-            batch = _batch(made, self._examples, self._normalise, self._unreadable)
+        for made in _done(self._crew, self._jobs, self._unreadable):
+            batch = _batch(made, self._examples, self._normalise)
             if len(batch.indices):
                 yield batch
 
@@ -160,61 +167,17 @@ class _Normalise:
         return pixels.permute(0, 3, 1, 2).contiguous().float().sub_(self._shift).mul_(self._scale)
 
 
-class _Job(NamedTuple):
-    draws: Indices  # see `TrainingLoader._draws`
-    epoch: int
-    size: Pair
+def _done(crew: Crew[Job, Done], jobs: Sequence[Job], unreadable: Unreadable) -> Iterator[Made]:
+    """The batches of all jobs; an error is raised, what cannot be opened is told."""
+    for done in crew.run(jobs):
+        if done.error is not None:
+            raise done.error
+        for index, error in done.bad.items():
+            unreadable(index, error)
+        yield from done.batches
 
 
-class _Made(NamedTuple):
-    """What a job became. An error that ends the run comes as a value, to be raised where the user sees it whole."""
-
-    pixels: Tensor  # N x H x W x C, uint8
-    indices: Tensor
-    bad: dict[int, ImageError]
-    error: VitrailError | None = None
-
-
-def _batch(made: _Made, examples: Examples, normalise: _Normalise, unreadable: Unreadable) -> Batch:
+def _batch(made: Made, examples: Examples, normalise: _Normalise) -> Batch:
     """The batch that was made; without pictures if none of them could be opened."""
-    if made.error is not None:
-        raise made.error
-    for index, error in made.bad.items():
-        unreadable(index, error)
     targets = torch.from_numpy(examples.targets[made.indices.numpy()])
     return Batch(normalise(made.pixels), targets, made.indices)
-
-
-@dataclass(frozen=True)
-class _Maker:
-    """Makes a batch of pixels, in whatever process it is called."""
-
-    pictures: Pictures
-    preprocessing: Preprocessing
-    augmentation: Augmentation
-    channels: int
-    seed: int
-
-    def __call__(self, job: _Job) -> _Made:
-        try:
-            return self._make(job)
-        except VitrailError as error:
-            nothing = torch.empty(0, dtype=torch.int64)
-            return _Made(nothing, nothing, {}, error)
-
-    def _make(self, job: _Job) -> _Made:
-        rule = self.preprocessing.replace(size=job.size)
-        pixels = np.empty((len(job.draws), *job.size, self.channels), np.uint8)
-        good: list[int] = []  # the draws whose pictures could be opened
-        bad: dict[int, ImageError] = {}
-        for draw, cut in zip(job.draws.tolist(), cuts(self.augmentation, self.seed, job.epoch, job.draws), strict=True):
-            draft, index = training_draft(self.augmentation, rule, cut), draw % len(self.pictures)
-            picture = read_or_why(self.pictures, index, self.channels, draft)
-            if isinstance(picture, ImageError):
-                bad[index] = picture
-            else:
-                pixels[len(good)] = read_training(picture, self.augmentation, rule, cut, resize_quickly)
-                good.append(draw)
-        draws = np.array(good, np.int64)
-        pixels = augment_batch(pixels[: len(good)], self.augmentation, self.seed, job.epoch, draws)
-        return _Made(torch.from_numpy(pixels), torch.from_numpy(draws % len(self.pictures)), bad)

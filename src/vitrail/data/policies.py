@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vitrail.data.examples import Pixels
+from vitrail.data.examples import Indices, Pixels
 from vitrail.data.operations import operate
 from vitrail.data.randomness import integers, uniform
 
@@ -71,7 +71,7 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def apply_policy(
-    batch: Pixels, policy: str, magnitude: int, number: int, seed: int, epoch: int, indices: NDArray[np.int64]
+    batch: Pixels, policy: str, magnitude: int, number: int, seed: int, epoch: int, indices: Indices
 ) -> None:
     """Change each picture of a batch (N x H x W x C) by operations of its own.
 
@@ -87,7 +87,7 @@ def apply_policy(
         operate(batch, chosen, np.array(amounts))
 
 
-def _levels(kind: str, magnitude: int, seed: int, epoch: int, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+def _levels(kind: str, magnitude: int, seed: int, epoch: int, indices: Indices) -> NDArray[np.float64]:
     """How strongly to change each picture, 0 to 1."""
     if kind == "given":
         return np.full(len(indices), magnitude / _STEPS)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vitrail.data.examples import NO_LABEL
+from vitrail.data.examples import NO_LABEL, Indices
 from vitrail.data.loader import EvaluationLoader
 from vitrail.data.randomness import permutation
 from vitrail.evaluate.fewshot import few_shot_accuracy
@@ -55,7 +55,7 @@ def measure(session: Session, model: ViT, split: str) -> Measured:
     return Measured(features, labels)
 
 
-def looked_at(session: Session, indices: NDArray[np.int64]) -> EvaluationLoader:
+def looked_at(session: Session, indices: Indices) -> EvaluationLoader:
     """As many of these pictures as the run can afford, chosen by the seed: the same every time."""
     chosen = indices[permutation(session.settings.seed, 0, len(indices))[: affordable(session)]]
     return EvaluationLoader(

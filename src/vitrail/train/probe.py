@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vitrail.data.loader import Indices
+from vitrail.data.examples import Indices
 from vitrail.data.randomness import permutation
 from vitrail.evaluate.calibration import fit_temperature
 from vitrail.evaluate.linear import SHRINKAGES, STRENGTHS, Linear, fit_discriminants, fit_ridges

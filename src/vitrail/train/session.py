@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from vitrail.data.cache import fastest_filling, fill_cache
-from vitrail.data.examples import Examples
-from vitrail.data.loader import Batch, EvaluationLoader, Indices, TrainingLoader
+from vitrail.data.examples import Examples, Indices
+from vitrail.data.loader import Batch, EvaluationLoader, TrainingLoader
 from vitrail.data.randomness import permutation
 from vitrail.errors import FileError, ImageError
 from vitrail.methods.supervised import Supervised

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from vitrail.data.examples import Indices
 from vitrail.data.loader import Batch
 from vitrail.evaluate import metrics
 from vitrail.evaluate.calibration import calibrated
@@ -21,7 +22,7 @@ class Answers(NamedTuple):
 
     logits: NDArray[np.float32]  # N x classes
     targets: NDArray[np.int64]
-    indices: NDArray[np.int64]
+    indices: Indices
 
 
 @torch.inference_mode()
