@@ -105,12 +105,12 @@ def test_nearest_keeps_values() -> None:
 
 
 def test_no_torch_is_needed() -> None:
+    """To predict; augmentation is for training alone."""
     script = """
         import sys
         sys.modules["torch"] = None
         import numpy as np
         from vitrail.config import Preprocessing
-        from vitrail.data.augment import Augmentation, augment_batch
         from vitrail.data.cache import fill_cache
         from vitrail.data.prepare import normalise, prepare
         rule = Preprocessing((8, 8), (0.5,), (0.5,))
