@@ -57,24 +57,25 @@ def three_epochs(loader: TrainingLoader) -> str:
 
 def test_one_hash_for_any_number_of_workers(examples: Examples, record_property: pytest.RecordProperty) -> None:
     before = torch.get_rng_state()
-    hashes = [three_epochs(training(examples, workers=workers)) for workers in (0, 1, 2) for _ in range(3)]
+    ways = [{"workers": workers} for workers in (0, 1, 2)] + [{"in_memory": True}]
+    hashes = [three_epochs(training(examples, **way)) for way in ways for _ in range(3)]
     record_property("figure", f"{len(hashes)} runs, {len(set(hashes))} hash")
     assert len(set(hashes)) == 1
     assert torch.equal(torch.get_rng_state(), before)  # whose numbers are the model's
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_restart_in_the_middle_of_an_epoch_goes_on_exactly(examples: Examples, workers: int) -> None:
+@pytest.mark.parametrize("way", [{}, {"workers": 2}, {"in_memory": True}])
+def test_a_restart_in_the_middle_of_an_epoch_goes_on_exactly(examples: Examples, way: dict[str, Any]) -> None:
     whole = training(examples, drop_last=False)
     expected = [digest([batch]) for epoch in range(2) for batch in whole.batches(epoch)]
-    first = training(examples, workers=workers, drop_last=False)
+    first = training(examples, drop_last=False, **way)
     seen = []
     for batch in first.batches(0):
         seen.append(digest([batch]))
         if len(seen) == 2:
             break
     assert first.position == 2
-    second = training(examples, workers=workers, drop_last=False)
+    second = training(examples, drop_last=False, **way)
     seen += [digest([batch]) for batch in second.batches(0, start=first.position)]
     seen += [digest([batch]) for batch in first.batches(1)]  # the workers of an epoch left early
     assert seen == expected
@@ -106,9 +107,9 @@ def test_bad_pictures_are_left_out_and_named(examples: Examples) -> None:
     assert "6.jpg: no such file" in str(bad[6])
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_batch_of_bad_pictures_only_does_not_come_but_is_counted(examples: Examples, workers: int) -> None:
-    loader = training(examples, batch_size=1, workers=workers)
+@pytest.mark.parametrize("way", [{}, {"workers": 1}, {"in_memory": True}])
+def test_a_batch_of_bad_pictures_only_does_not_come_but_is_counted(examples: Examples, way: dict[str, Any]) -> None:
+    loader = training(examples, batch_size=1, **way)
     positions = [(loader.position, digest([batch])) for batch in loader.batches(0)]
     assert (len(loader), len(positions)) == (30, 28)
     position, _ = positions[20]

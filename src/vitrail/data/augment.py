@@ -149,9 +149,8 @@ def _box(picture: Pair, ratios: tuple[float, float], cut: Cut) -> tuple[int, int
 def _flip(batch: Pixels, seed: int, epoch: int, indices: Indices) -> None:
     """Left and right, every other time."""
     places = np.flatnonzero(uniform(seed, epoch, indices, "flip") < 0.5)
-    there = torch.from_numpy(batch[places]).permute(
-        0, 3, 1, 2
-    )  # torch knows how to turn pixels of this order as a whole
+    # By torch, which moves the values of a pixel as one if told that they lie side by side: N x C x H x W, C last.
+    there = torch.from_numpy(batch[places]).permute(0, 3, 1, 2)
     batch[places] = there.flip(3).permute(0, 2, 3, 1).numpy()
 
 

@@ -41,7 +41,8 @@ class TrainingLoader:
     """A split in a new order in every epoch, augmented.
 
     `batch_size` is that of all ranks together: rank r of `world` takes every world-th picture of each batch, from the
-    r-th on, so that what a batch is made of does not depend on how many share it; a share can be empty. With
+    r-th on, so that what a batch is made of does not depend on how many share it; a share can be empty. `in_memory`
+    says that reading pictures takes no time: then several small batches are made at once, which is faster. With
     `balance`, one weight for each picture of the split, an epoch is as many pictures drawn with replacement.
     `drop_last` leaves out the rest of an epoch that is less than a batch, unless that would be all there is.
     """
@@ -57,6 +58,7 @@ class TrainingLoader:
         channels: int,
         seed: int,
         workers: int = 0,
+        in_memory: bool = False,
         balance: NDArray[np.float64] | None = None,
         rank: int = 0,
         world: int = 1,
@@ -74,7 +76,7 @@ class TrainingLoader:
         self._preprocessing, self._seed, self._size = preprocessing, seed, batch_size
         self._rank, self._world, self._drop_last = rank, world, drop_last
         self._normalise = _Normalise(preprocessing, channels)
-        self._channels, self._here = channels, workers == 0
+        self._channels, self._in_memory = channels, in_memory
         self._crew = Crew(Maker(examples.pictures, preprocessing, augmentation, channels, seed), workers)
         self._unreadable = unreadable
         self.position = 0  # where to start to go on after the batch that came last
@@ -100,9 +102,9 @@ class TrainingLoader:
                 yield batch
 
     def _at_once(self, size: Pair) -> int:
-        """Batches to be made in one go: several where they are small, and not made by others ahead of time."""
+        """Batches to be made in one go: several where they are small, and none has to wait for another's files."""
         values = max(1, self._size // self._world) * math.prod(size) * self._channels
-        return min(MOST_AT_ONCE, max(1, VALUES_AT_ONCE // values)) if self._here else 1
+        return min(MOST_AT_ONCE, max(1, VALUES_AT_ONCE // values)) if self._in_memory else 1
 
     def _draws(self, epoch: int) -> Indices:
         """The pictures of an epoch in order, each as index + n * (number of pictures) where it comes for the n-th time.

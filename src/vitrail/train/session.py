@@ -54,7 +54,8 @@ class Session:
         self.best_told: Answers | None = None  # in that of the best weights, which are kept
         self._named: set[int] = set()
         self.examples = self._read_once(plan.examples)
-        self.workers = self._workers(in_memory=self.examples.pictures is not plan.examples.pictures)
+        self.in_memory = self.examples.pictures is not plan.examples.pictures
+        self.workers = self._workers()
         self.channels = self.settings.model.channels
 
     @cached_property
@@ -138,11 +139,11 @@ class Session:
         cached, bad = found
         return leave_out(examples.replace(pictures=cached), bad, self.display)
 
-    def _workers(self, *, in_memory: bool) -> int:
+    def _workers(self) -> int:
         """Processes that read pictures: as asked for, else one a core where that is work."""
         if self.settings.workers is not None:
             return self.settings.workers
-        return 0 if in_memory else max(1, (os.cpu_count() or 1) // beside())
+        return 0 if self.in_memory else max(1, (os.cpu_count() or 1) // beside())
 
     def name_unreadable(self, index: int, why: ImageError) -> None:
         """Told once a run. Only pictures that did not fit into memory are opened as late as when they are needed."""
@@ -161,6 +162,7 @@ class Session:
             channels=self.channels,
             seed=self.settings.seed,
             workers=self.workers,
+            in_memory=self.in_memory,
             balance=sampling_weights(self.examples) if self.settings.balance == "sampler" else None,
             rank=here.rank,
             world=here.size,
