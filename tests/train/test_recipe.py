@@ -47,6 +47,21 @@ def test_small_pictures_are_taken_as_they_are():
     assert build(chosen.model).config.channels == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "budget", "side"),
+    [
+        ({"pictures": 2640}, Budget(minutes=20), 160),
+        ({"pictures": 2640}, Budget(minutes=5), 64),
+        ({"pictures": 50_000}, Budget(minutes=20), 64),
+        ({"pictures": 50_000}, Budget(epochs=300), 160),
+        ({"pictures": 2640, "size": (100, 140)}, Budget(minutes=20), 64),
+    ],
+)
+def test_photos_that_come_back_often_get_more_pixels(changes, budget, side):
+    assert from_scratch(facts(**changes), budget, 0).settings.image.size == (side, side)
+    assert from_scratch(facts(**changes), budget, 0, image_size=(80, 80)).settings.image.size == (80, 80)
+
+
 @pytest.mark.parametrize(("side", "stem"), [(28, "small"), (32, "small"), (640, "imagenet")])
 def test_a_resnet_does_not_shrink_small_pictures(side, stem):
     chosen = from_scratch(facts(size=(side, side)), Budget(minutes=5), 0, model="R18").settings

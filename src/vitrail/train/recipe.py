@@ -21,6 +21,8 @@ from vitrail.train.settings import ALL_BUT_HEAD, Budget, TrainSettings
 BATCH = 64
 GRID = 8  # patches a side that a small model from scratch aims at
 SMALL = 64  # pixels a side; pictures of no more are taken as they are, and models for them learn in minutes
+LARGER = 160  # pixels a side of photos that come back MANY_EPOCHS times, by our guess; of others SMALL (LOG.md)
+MANY_EPOCHS = 100
 TINY = 32  # pixels a side that a ResNet takes without shrinking them first
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DIRECTIONAL = ("left", "right", "arrow")
@@ -78,18 +80,14 @@ class Choice(NamedTuple):
 
 def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choice:
     """A model made for these pictures and these minutes."""
-    size = wishes.get("image_size") or image_size_for(facts)
-    minutes = processor_minutes(facts, budget)
-    model: ModelConfig
-    if wishes.get("model"):
-        named = model_config(wishes["model"], image_size=size, channels=facts.channels, num_classes=len(facts.classes))
-        model = _for_small_pictures(named)
+    minutes, name = processor_minutes(facts, budget), wishes.get("model")
+    size = wishes.get("image_size") or _size_for_these_minutes(facts, budget, name)
+    model = _model_from_scratch(facts, size, minutes, name)
+    shape_reason = f"the most that {minutes:.0f} minutes of two cores can train"
+    if name:
         shape_reason = "asked for"
-    else:
-        model = _small_model(facts, size, minutes)
-        shape_reason = f"the most that {minutes:.0f} minutes of two cores can train"
-        if budget.minutes is None:
-            shape_reason = "the size for half an hour on two cores, as no minutes are given"
+    elif budget.minutes is None:
+        shape_reason = "the size for half an hour on two cores, as no minutes are given"
     epochs = _expected_epochs(facts, budget, model, minutes)
     settings = TrainSettings(
         data=facts.data,
@@ -276,12 +274,30 @@ def image_size_for(facts: Facts) -> Pair:
     rows, columns = facts.size
     if max(rows, columns) <= SMALL:
         return _multiple(rows), _multiple(columns)
-    return (64, 64) if facts.device == "cpu" else (224, 224)
+    return (SMALL, SMALL) if facts.device == "cpu" else (224, 224)
+
+
+def _size_for_these_minutes(facts: Facts, budget: Budget, name: str | None) -> Pair:
+    """Photos in more pixels if they come back so often that fewer have shown what there is in them (LOG.md)."""
+    usual, larger = image_size_for(facts), (LARGER, LARGER)
+    if facts.device != "cpu" or min(facts.size) < LARGER:
+        return usual
+    minutes = processor_minutes(facts, budget)
+    epochs = _expected_epochs(facts, budget, _model_from_scratch(facts, larger, minutes, name), minutes)
+    return larger if epochs >= MANY_EPOCHS else usual
 
 
 def _multiple(side: int) -> int:
     patch = max(1, round(side / GRID))
     return max(patch, side // patch * patch)
+
+
+def _model_from_scratch(facts: Facts, size: Pair, minutes: float, name: str | None) -> ModelConfig:
+    """The one that is asked for, or the one for these minutes."""
+    if not name:
+        return _small_model(facts, size, minutes)
+    named = model_config(name, image_size=size, channels=facts.channels, num_classes=len(facts.classes))
+    return _for_small_pictures(named)
 
 
 def _small_model(facts: Facts, size: Pair, minutes: float) -> ViTConfig:
