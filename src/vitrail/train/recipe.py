@@ -278,7 +278,7 @@ def image_size_for(facts: Facts) -> Pair:
 
 
 def _size_for_these_minutes(facts: Facts, budget: Budget, name: str | None) -> Pair:
-    """Photos in more pixels if they come back so often that fewer have shown what there is in them (LOG.md)."""
+    """More pixels for photos that come back often, as was measured to pay (LOG.md)."""
     usual, larger = image_size_for(facts), (LARGER, LARGER)
     if facts.device != "cpu" or min(facts.size) < LARGER:
         return usual
