@@ -81,7 +81,7 @@ class Choice(NamedTuple):
 def from_scratch(facts: Facts, budget: Budget, seed: int, **wishes: Any) -> Choice:
     """A model made for these pictures and these minutes."""
     minutes, name = processor_minutes(facts, budget), wishes.get("model")
-    size = wishes.get("image_size") or _size_for_these_minutes(facts, budget, name)
+    size = wishes.get("image_size") or _size_for_these_minutes(facts, budget, minutes, name)
     model = _model_from_scratch(facts, size, minutes, name)
     shape_reason = f"the most that {minutes:.0f} minutes of two cores can train"
     if name:
@@ -277,12 +277,11 @@ def image_size_for(facts: Facts) -> Pair:
     return (SMALL, SMALL) if facts.device == "cpu" else (224, 224)
 
 
-def _size_for_these_minutes(facts: Facts, budget: Budget, name: str | None) -> Pair:
+def _size_for_these_minutes(facts: Facts, budget: Budget, minutes: float, name: str | None) -> Pair:
     """More pixels for photos that come back often, as was measured to pay (LOG.md)."""
     usual, larger = image_size_for(facts), (LARGER, LARGER)
     if facts.device != "cpu" or min(facts.size) < LARGER:
         return usual
-    minutes = processor_minutes(facts, budget)
     epochs = _expected_epochs(facts, budget, _model_from_scratch(facts, larger, minutes, name), minutes)
     return larger if epochs >= MANY_EPOCHS else usual
 
